@@ -1,0 +1,1 @@
+"""whence: from what place did this prediction come?"""

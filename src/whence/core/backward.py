@@ -1,0 +1,137 @@
+"""Functions that compute what torch computes and differentiate in another way.
+
+Each is a `torch.autograd.Function` used where composing ordinary differentiable operations (a `detach` here, a
+product there) would cost an extra pass over the data or keep more memory than needed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["detached_layer_norm", "on_gradient", "scale_gradient", "temperature_softmax", "with_slope"]
+
+
+def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None]) -> None:
+    """Call `hook` with the gradient of `out`; what it returns, if anything, takes the gradient's place.
+
+    `Tensor.register_hook` belongs to the tensor object and goes astray when the model changes the tensor in place
+    afterwards. The node that made this value stays what it is.
+    """
+    node, number = out.grad_fn, out.output_nr
+    if node is None:
+        return
+
+    def before(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
+        grad = grads[number]
+        changed = None if grad is None else hook(grad)
+        return None if changed is None else (*grads[:number], changed, *grads[number + 1 :])
+
+    node.register_prehook(before)
+
+
+class _ScaleGradient(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
+        ctx.factor = factor
+        return x.view_as(x)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
+        return grad * ctx.factor, None
+
+
+def scale_gradient(x: Tensor, factor: float) -> Tensor:
+    """`x`, whose gradient arrives multiplied by `factor`."""
+    if factor == 1 or not isinstance(x, Tensor) or not x.requires_grad:
+        return x
+    return x.detach() if factor == 0 else _ScaleGradient.apply(x, factor)
+
+
+class _WithSlope(torch.autograd.Function):
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
+    ) -> Tensor:
+        y = evaluate(x)
+        ctx.save_for_backward(x, y)
+        ctx.slope = slope
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
+        x, y = ctx.saved_tensors
+        return grad * ctx.slope(x, y).to(grad.dtype), None, None
+
+
+def with_slope(
+    x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """`y = evaluate(x)`, differentiated as if it were `slope(x, y) * x` with a constant slope."""
+    return _WithSlope.apply(x, evaluate, slope)
+
+
+class _DetachedLayerNorm(torch.autograd.Function):
+    """y = (x - E[x]) / [sqrt(eps + Var[x])].detach() * w + b: Ali et al. 2022, eq. 10, in fused form.
+
+    Saves one number per row and the weight; x itself is not needed, unlike in the ordinary backward.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, mean: bool
+    ) -> Tensor:
+        y, _, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
+        ctx.save_for_backward(rstd, weight)
+        ctx.dims, ctx.mean = tuple(range(-len(shape), 0)), mean
+        return y
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        rstd, weight = ctx.saved_tensors
+        if weight is not None:
+            grad = grad * weight
+        if ctx.mean:
+            grad = grad - grad.mean(ctx.dims, keepdim=True)
+        return (grad * rstd.to(grad.dtype), None, None, None, None, None)
+
+
+def detached_layer_norm(
+    x: Tensor,
+    shape: tuple[int, ...],
+    weight: Tensor | None,
+    bias: Tensor | None,
+    eps: float,
+    *,
+    through_mean: bool = True,
+) -> Tensor:
+    """Layer norm whose deviation is a constant in the backward pass; its mean too unless `through_mean`."""
+    return _DetachedLayerNorm.apply(x, shape, weight, bias, eps, through_mean)
+
+
+class _TemperatureSoftmax(torch.autograd.Function):
+    """softmax(x) forward; backward with the probabilities at temperature T [GIM, Edin 2025, sec. 4.1].
+
+    The public code of the authors leaves out the factor 1/T of the chain rule, and so do we: the probabilities
+    are softened, the step size is not.
+    """
+
+    @staticmethod
+    def forward(ctx: Any, x: Tensor, dim: int, temperature: float, dtype: torch.dtype | None) -> Tensor:
+        ctx.save_for_backward(x)
+        ctx.dim, ctx.temperature = dim, temperature
+        return torch.softmax(x, dim, dtype=dtype)
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
+        (x,) = ctx.saved_tensors
+        soft = torch.softmax(x / ctx.temperature, ctx.dim, dtype=grad.dtype)
+        inner = soft * (grad - (grad * soft).sum(ctx.dim, keepdim=True))
+        return inner.to(x.dtype), None, None, None
+
+
+def temperature_softmax(x: Tensor, dim: int, temperature: float, dtype: torch.dtype | None = None) -> Tensor:
+    return _TemperatureSoftmax.apply(x, dim, temperature, dtype)

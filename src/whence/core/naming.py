@@ -1,0 +1,92 @@
+"""One name for each torch function, however it was called.
+
+`x + y`, `x += y`, `torch.add(x, y)`, `x.add_(y)` and `1 + x` all reach a `TorchFunctionMode` as different
+Python objects. Rules are tables keyed by the one name they share, here `"add"`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import NamedTuple
+
+import torch
+
+__all__ = ["Name", "name_of", "out_of_place"]
+
+# Names that mean the same function. Keys on the left are what remains after dunders and trailing '_' are gone.
+ALIASES = {
+    "radd": "add",
+    "iadd": "add",
+    "isub": "sub",
+    "subtract": "sub",
+    "rmul": "mul",
+    "imul": "mul",
+    "multiply": "mul",
+    "truediv": "div",
+    "itruediv": "div",
+    "true_divide": "div",
+    "divide": "div",
+    "idiv": "div",
+    "rtruediv": "rdiv",
+    "ipow": "pow",
+    "rmatmul": "matmul",
+    "concat": "cat",
+    "concatenate": "cat",
+    "negative": "neg",
+    "special_expit": "sigmoid",
+    "special_erf": "erf",
+    "special_softmax": "softmax",
+    "special_log_softmax": "log_softmax",
+    "special_expm1": "expm1",
+    "special_log1p": "log1p",
+    "hardtanh": "clamp",
+    "clip": "clamp",
+    "relu6": "clamp",
+    "swish": "silu",
+    "arctan": "atan",
+    "absolute": "abs",
+    "fmax": "maximum",
+    "fmin": "minimum",
+    "log_sigmoid": "logsigmoid",
+    "linalg_norm": "norm",
+    "linalg_vector_norm": "norm",
+    "vector_norm": "norm",
+    "float_power": "pow",
+}
+
+
+class Name(NamedTuple):
+    """Canonical name of a torch function, and whether it writes into its first argument."""
+
+    name: str
+    inplace: bool
+
+
+@lru_cache(maxsize=None)
+def name_of(func: Callable) -> Name:
+    """Canonical name of `func`.
+
+    >>> name_of(torch.Tensor.add_), name_of(torch.add).name, name_of(torch.Tensor.__rsub__).name
+    (Name(name='add', inplace=True), 'add', 'rsub')
+    """
+    raw = getattr(func, "__name__", None) or type(func).__name__
+    if raw.startswith("__") and raw.endswith("__"):
+        bare = raw.strip("_")
+        inplace = bare in {"setitem", "iadd", "isub", "imul", "itruediv", "idiv", "ipow"}
+    else:
+        bare = raw.removesuffix("_") if not raw.startswith("_") else raw
+        inplace = bare != raw
+    if type(func).__name__ in ("OpOverloadPacket", "OpOverload"):  # torch.ops.namespace.name[.overload]
+        bare = str(getattr(func, "_qualified_op_name", raw)).split("::")[-1].split(".")[0]
+    return Name(ALIASES.get(bare, bare), inplace)
+
+
+def out_of_place(func: Callable) -> Callable:
+    """The function that computes the same value as the in-place `func` and leaves its argument alone."""
+    raw = func.__name__
+    plain = raw.removesuffix("_") if not raw.startswith("__") else ALIASES.get(raw.strip("_"), raw.strip("_"))
+    for home in (torch.Tensor, torch, torch.nn.functional):
+        if hasattr(home, plain):
+            return getattr(home, plain)
+    raise AttributeError(f"torch has no out-of-place form of {raw}")

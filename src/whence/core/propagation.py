@@ -1,0 +1,184 @@
+"""One forward pass and one backward pass under a recipe: from a target score to the relevance of the inputs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import _engine_run_backward
+
+from whence.core.interception import Interception, Leaf
+from whence.core.ledger import Ledger
+from whence.core.provenance import trace
+from whence.core.recipe import Recipe
+from whence.core.rules import table
+from whence.errors import ModelError, NumericsError
+
+__all__ = ["Propagation", "Receipt", "propagate"]
+
+Receipt = Literal["short", "full", "layers"]
+Layer = Literal["word", "embedding", "position"]
+
+
+@dataclass(frozen=True)
+class Propagation:
+    """What a backward pass brought back, for a batch."""
+
+    relevance: dict[str, Tensor]
+    """Per source: (batch, token) for ids that were looked up, the shape of the input for float inputs."""
+    target: Tensor
+    """The explained score, one per example."""
+    inputs: Tensor
+    """Relevance of all inputs together, one number per example."""
+    outputs: Any
+    """What the model returned, detached."""
+    sinks: dict[str, Tensor] = field(default_factory=dict)
+    """Per kind of sink, one amount per example. Empty with a short receipt."""
+    unruled: dict[str, int] = field(default_factory=dict)
+    """Functions without a rule and how often they were called."""
+    ledger: Ledger | None = None
+
+
+def propagate(
+    forward: Callable[[dict[str, Any]], Any],
+    inputs: Mapping[str, Any],
+    *,
+    sources: tuple[str, ...],
+    target: Callable[[Any], Tensor],
+    recipe: Recipe,
+    receipt: Receipt = "full",
+    layer: Layer = "word",
+    module: nn.Module | None = None,
+) -> Propagation:
+    """Explain `target(forward(inputs))`, one number per example, by the inputs named in `sources`.
+
+    >>> import torch
+    >>> net = torch.nn.Linear(3, 1)
+    >>> x = torch.ones(2, 3)
+    >>> from whence.core.recipe import recipes
+    >>> p = propagate(lambda i: net(i["x"]), {"x": x}, sources=("x",), target=lambda y: y[:, 0], recipe=recipes["gi"])
+    >>> torch.allclose(p.inputs + p.sinks["bias"].float(), p.target)
+    True
+    """
+    first = inputs[sources[0]]
+    examples = first.shape[0]
+    length = first.shape[1] if first.dim() > 1 else None
+    wants_ledger = receipt != "short" or layer != "word"
+    ledger = Ledger(examples, length, module if receipt == "layers" else None) if wants_ledger else None
+    mode = Interception(recipe, table(recipe), ledger=ledger)
+    prepared = dict(inputs)
+    with torch.enable_grad(), mode:
+        for name in sources:
+            value = inputs[name]
+            prepared[name] = mode.leaf(name, value) if value.is_floating_point() else trace(name, value)
+        outputs = forward(prepared)
+        scores = target(outputs)
+        if scores.shape != (examples,):
+            raise ValueError(f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}")
+        if not mode.leaves:
+            raise ModelError(
+                "the model never looked its token ids up in an embedding table, so there is nothing to explain. "
+                "Pass the embedded input as a float tensor instead."
+            )
+        mode.in_backward = True
+        if ledger is not None:
+            ledger.open = False  # recomputation in the backward pass must not be booked twice
+        if not scores.requires_grad:
+            raise ModelError("the target does not depend on the input: no gradient path from the score to the embeddings")
+        grads = _backward(scores, [leaf.tensor for leaf in mode.leaves])
+    return _collected(mode, grads, inputs, sources, scores.detach(), outputs, layer)
+
+
+def _backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
+    """∂ Σ scores / ∂ leaves, with the mode in force.
+
+    Checkpointed segments run their forward again inside the backward pass and must meet the same rules there.
+    `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
+    """
+    return _engine_run_backward(
+        (scores,), (torch.ones_like(scores),), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+    )
+
+
+def _collected(
+    mode: Interception,
+    grads: tuple[Tensor | None, ...],
+    inputs: Mapping[str, Any],
+    sources: tuple[str, ...],
+    target: Tensor,
+    outputs: Any,
+    layer: Layer,
+) -> Propagation:
+    ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
+    relevance: dict[str, Tensor] = {}
+    with torch.no_grad():
+        for leaf, grad in zip(mode.leaves, grads, strict=True):
+            part = _at_source(leaf, grad, inputs[leaf.source])
+            relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
+        for name in sources:
+            relevance.setdefault(name, torch.zeros_like(inputs[name], dtype=torch.float32))
+        sinks = ledger.by_kind() if ledger else {}
+        if layer != "word" and ledger is not None:
+            relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
+        total = sum(r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else torch.float32) for r in relevance.values())
+    if not torch.isfinite(total).all():
+        raise NumericsError(_not_finite(target))
+    return Propagation(
+        relevance=relevance,
+        target=target,
+        inputs=total,
+        outputs=outputs,
+        sinks=sinks,
+        unruled=dict(mode.unruled),
+        ledger=ledger,
+    )
+
+
+def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> Tensor:
+    """Relevance x·∂f/∂x, summed over channels in float32 and put back at the places it was looked up for."""
+    if leaf.positions is None:
+        if grad is None:
+            return torch.zeros_like(source, dtype=torch.float32)
+        return leaf.tensor.detach().float() * grad.float()
+    flat = torch.zeros(source.numel(), device=source.device)
+    if grad is None:
+        return flat.view(source.shape)
+    scores = (leaf.tensor.detach().float() * grad.float()).sum(-1).reshape(-1)
+    places = leaf.positions.reshape(-1)
+    known = places >= 0
+    flat.index_add_(0, places[known], scores[known])
+    return flat.view(source.shape)
+
+
+def _with_positions(
+    relevance: dict[str, Tensor], sinks: dict[str, Tensor], ledger: Ledger, source: str, layer: Layer
+) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
+    if ledger.positions is None:
+        raise ModelError(
+            f"layer={layer!r} needs position embeddings that are added to the word embeddings; this model has none. "
+            "Use layer='word'."
+        )
+    share = ledger.positions
+    moved = share.sum(1, dtype=torch.float64)
+    sinks = {**sinks, "position": sinks["position"] - moved}
+    if layer == "embedding":
+        return {**relevance, source: relevance[source] + share}, sinks
+    words = sum(r.flatten(1).sum(1, dtype=torch.float64) for r in relevance.values())
+    return {source: share}, {**sinks, "word": words}
+
+
+def _not_finite(target: Tensor) -> str:
+    half = target.dtype == torch.float16
+    if not torch.isfinite(target).all():
+        cause = "the explained score itself is not finite"
+    else:
+        cause = "the backward pass gave values that are not finite"
+    advice = (
+        "float16 overflows easily: load the model with dtype='bfloat16' or dtype='float32'."
+        if half
+        else "Check the model's weights for NaN (whence.audit shows where it begins)."
+    )
+    return f"{cause}. {advice}"

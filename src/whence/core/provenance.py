@@ -1,0 +1,95 @@
+"""Which token of the input an integer came from, however the model moved the ids about.
+
+Models slice, shift, flatten, hash and concatenate token ids before they look them up. The ids carry a companion
+tensor of the same shape that holds, for each element, its place in the input; every function that moves ids moves
+the companion in the same way. So a decoder that shifts its input by one, or an encoder that hashes each id eight
+times, still has its relevance booked at the right token.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+__all__ = ["follow", "provenance_of", "trace"]
+
+# Functions that move elements without looking at them. Applied to the companions as well.
+MOVES = frozenset(
+    "getitem view reshape flatten squeeze unsqueeze expand expand_as repeat transpose permute movedim t roll flip narrow "
+    "select split chunk unbind index_select gather take_along_dim repeat_interleave tile view_as reshape_as unflatten "
+    "contiguous clone cat stack hstack vstack pad unfold masked_select take".split()
+)
+# Comparisons say something about the ids, but what they give is not an id (RoBERTa's positions come from one).
+ENDS = frozenset("eq ne lt le gt ge isin argmax cumsum sum any all bool equal argsort sort max min one_hot".split())
+
+
+def trace(source: str, ids: Tensor) -> Tensor:
+    """A copy of `ids` whose every element knows its place in the input named `source`."""
+    ids = ids.clone()
+    ids._whence_from = (source, torch.arange(ids.numel(), device=ids.device).view(ids.shape))  # type: ignore[attr-defined]
+    return ids
+
+
+def provenance_of(value: Any) -> tuple[str, Tensor] | None:
+    """The source and the companion of `value`."""
+    return getattr(value, "_whence_from", None)
+
+
+def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: Any) -> None:
+    """Give `out` the provenance that `func` gives it."""
+    found = next((p for p in map(provenance_of, _flat(args)) if p is not None), None)
+    if found is None or name in ENDS:
+        return
+    source, places = found
+    if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
+        return _written(func, name, args, kwargs, out, source)
+    if name in MOVES:
+        try:
+            with torch._C.DisableTorchFunction():
+                moved = func(*(_companion(a, source) for a in args), **kwargs)
+        except (RuntimeError, TypeError, IndexError, ValueError):
+            return
+        pairs = zip(out, moved, strict=True) if isinstance(out, (tuple, list)) else [(out, moved)]
+        for o, m in pairs:
+            if isinstance(o, Tensor) and o.shape == m.shape:
+                o._whence_from = (source, m)  # type: ignore[attr-defined]
+    elif isinstance(out, Tensor) and out.shape == places.shape and out.dtype != torch.bool:
+        out._whence_from = (source, places)  # type: ignore[attr-defined]  # arithmetic: hash, cast, offset
+
+
+def _written(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: Any, source: str) -> None:
+    target = out if isinstance(out, Tensor) else args[0]
+    value = args[-1]
+    held = provenance_of(args[0])
+    places = held[1].clone() if held else torch.full_like(args[0], -1, dtype=torch.long)
+    if name in ("masked_fill", "fill"):
+        pass  # a padding id takes the place of an ignored one: still the same token
+    elif provenance_of(value) is not None:
+        try:
+            with torch._C.DisableTorchFunction():
+                func(places, *args[1:-1], provenance_of(value)[1], **kwargs)  # type: ignore[index]
+        except (RuntimeError, TypeError, IndexError, ValueError):
+            return
+    if target.shape == places.shape:
+        target._whence_from = (source, places)
+
+
+def _companion(value: Any, source: str) -> Any:
+    """What stands for `value` when the companions are moved."""
+    if isinstance(value, Tensor):
+        found = provenance_of(value)
+        return found[1] if found else value
+    if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
+        known = any(provenance_of(v) is not None for v in value)
+        return type(value)(
+            (found[1] if (found := provenance_of(v)) else torch.full_like(v, -1) if known and not v.is_floating_point() else v)
+            for v in value
+        )
+    return value
+
+
+def _flat(args: tuple) -> list[Any]:
+    return [item for a in args for item in (a if isinstance(a, (list, tuple)) else [a])]

@@ -1,0 +1,233 @@
+"""Elementwise nonlinearities: y = f(0) + s(x)·x with the slope s(x) = (f(x) - f(0)) / x held constant.
+
+f(0) is zero for most activations. Where it is not (sigmoid, exp, cos, softplus) it is a constant like a bias and
+is booked as one. Slopes are in closed form where one exists: f(x)/x loses all digits near zero in half precision.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whence.core.backward import with_slope
+from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, role_of
+from whence.core.numerics import stabilise
+from whence.core.recipe import Recipe
+
+__all__ = ["ACTIVATIONS", "rules"]
+
+
+class Activation(NamedTuple):
+    """f(0), f'(0), and the slope in closed form where there is one."""
+
+    at_zero: float = 0.0
+    derivative_at_zero: float = 1.0
+    slope: Callable[[Tensor, Call], Tensor] | None = None
+    gated: bool = False
+    """Whether f(x) = x·Φ(x) with a gate Φ between 0 and 1."""
+
+
+def _ratio(x: Tensor, y: Tensor, at_zero: float, derivative: float) -> Tensor:
+    tiny = torch.finfo(x.dtype).eps
+    return torch.where(x.abs() > tiny, (y - at_zero) / stabilise(x), derivative)
+
+
+def _gelu_gate(x: Tensor, call: Call) -> Tensor:
+    if call.kwargs.get("approximate", "none") == "tanh":
+        return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
+    return 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
+
+
+def _sigmoid_slope(x: Tensor, call: Call) -> Tensor:
+    half = x / 2  # (σ(x) - ½) / x = tanh(x/2) / (2x)
+    return _ratio(half, torch.tanh(half), 0.0, 1.0) / 4
+
+
+ACTIVATIONS: dict[str, Activation] = {
+    "gelu": Activation(0, 0.5, _gelu_gate, gated=True),
+    "silu": Activation(0, 0.5, lambda x, _: torch.sigmoid(x), gated=True),
+    "mish": Activation(0, 0.6, lambda x, _: torch.tanh(F.softplus(x)), gated=True),
+    "hardswish": Activation(0, 0.5, lambda x, _: F.relu6(x + 3) / 6, gated=True),
+    "softsign": Activation(0, 1, lambda x, _: 1 / (1 + x.abs())),
+    "square": Activation(0, 0, lambda x, _: x),
+    "tanh": Activation(),
+    "erf": Activation(0, 2 / math.sqrt(math.pi)),
+    "sin": Activation(),
+    "sinh": Activation(),
+    "asinh": Activation(),
+    "atan": Activation(),
+    "expm1": Activation(),
+    "log1p": Activation(),
+    "elu": Activation(),
+    "celu": Activation(),
+    "selu": Activation(0, 1.0507),
+    "clamp": Activation(),
+    "clamp_min": Activation(),
+    "clamp_max": Activation(),
+    "hardshrink": Activation(0, 0),
+    "softshrink": Activation(0, 0),
+    "tanhshrink": Activation(0, 0),
+    "threshold": Activation(0, 0),
+    "round": Activation(0, 0),
+    "floor": Activation(0, 0),
+    "ceil": Activation(0, 0),
+    "trunc": Activation(0, 0),
+    "fmod": Activation(),
+    "remainder": Activation(),
+    "sigmoid": Activation(0.5, 0.25, _sigmoid_slope),
+    "hardsigmoid": Activation(0.5, 1 / 6),
+    "exp": Activation(1.0, 1.0, lambda x, _: _ratio(x, torch.expm1(x), 0.0, 1.0)),
+    "exp2": Activation(1.0, math.log(2)),
+    "cos": Activation(1.0, 0.0),
+    "cosh": Activation(1.0, 0.0),
+    "softplus": Activation(math.log(2), 0.5),
+    "logsigmoid": Activation(-math.log(2), 0.5),
+}
+
+
+def slope(call: Call) -> Any:
+    """f(x) with the gradient f(x)/x."""
+    x = call.argument(0, "input")
+    if not is_tainted(x):
+        return call.run()
+    kind = ACTIVATIONS[call.name]
+    at_zero = _at_zero(call, kind)
+    derivative = kind.derivative_at_zero
+
+    def evaluate(value: Tensor) -> Tensor:
+        return call.func(value, *call.args[1:], **{k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")})
+
+    if kind.slope is not None and _default_shape(call):
+        closed = kind.slope
+        out = with_slope(x, evaluate, lambda x, y: closed(x, call))
+    else:
+        out = with_slope(x, evaluate, lambda x, y: _ratio(x, y, at_zero, derivative))
+    if at_zero and call.ledger.active:
+        # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
+        call.ledger.constant("constant", call.name, out, torch.where(x.detach().isinf(), out.detach(), at_zero))
+    return _marked(out, x)
+
+
+def _default_shape(call: Call) -> bool:
+    """Whether the closed form holds: it is written for the function's default shape parameters."""
+    return call.name in ("gelu",) or len(call.args) == 1
+
+
+def _at_zero(call: Call, kind: Activation) -> float:
+    """f(0), asked of the function itself where arguments (a slope, a bound, a beta) may change it."""
+    if _default_shape(call) and not call.kwargs:
+        return kind.at_zero
+    x = call.argument(0, "input")
+    others = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input", "out")}
+    if any(isinstance(v, Tensor) and v.numel() > 1 for v in (*call.args[1:], *others.values())):
+        return kind.at_zero
+    return float(call.func(torch.zeros((), dtype=x.dtype, device=x.device), *call.args[1:], **others))
+
+
+def _marked(out: Tensor, x: Tensor) -> Tensor:
+    mark_origin(out, x, linear=False)
+    mark_role(out, "gate" if role_of(x) is None else role_of(x))
+    return out
+
+
+def gradient(call: Call) -> Any:
+    """f(x) as it is."""
+    x = call.argument(0, "input")
+    if not is_tainted(x):
+        return call.run()
+    rest = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
+    out = call.ledger.measure("activation", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
+    return _marked(out, x)
+
+
+def gate(call: Call) -> Any:
+    """The slope for self-gated functions x·Φ(x), the gradient for all others [LibraGrad]."""
+    return slope(call) if ACTIVATIONS[call.name].gated else gradient(call)
+
+
+def power(call: Call) -> Any:
+    """x ** p. Roots and inverses are deviations (norms); the rest is x · [x^(p-1)]."""
+    x, p = call.argument(0, "input"), call.argument(1, "exponent")
+    if isinstance(p, Tensor) and p.dim() == 0 and not p.requires_grad:
+        p = float(p)
+    if not is_tainted(x) or not isinstance(p, (int, float)):
+        return constant(call)
+    if p == 1:
+        return call.run()
+    if p < 1:
+        return deviation(call)
+    if call.recipe.activation == "gradient":
+        out = call.ledger.measure("activation", "pow", [x], lambda x: x**p)
+    else:
+        out = with_slope(x, lambda x: x**p, lambda x, y: x ** (p - 1))
+    return _marked(out, x)
+
+
+def deviation(call: Call) -> Any:
+    """Roots, norms, variances: the size of something, by which something else is divided."""
+    if call.recipe.norm == "gradient":
+        x = call.argument(0, "input")
+        if call.ledger.active and is_tainted(x):
+            rest = {k: v for k, v in call.kwargs.items() if k != "input"}
+            out = call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
+        else:
+            out = call.run()
+        mark_role(out, "deviation")
+        return out
+    return constant(call)
+
+
+def constant(call: Call) -> Any:
+    """The result is a constant from here on; it is booked where it joins."""
+    out = call.run()
+    return type(out)(o.detach() for o in out) if isinstance(out, (tuple, list)) else out.detach()
+
+
+def variance_and_mean(call: Call) -> Any:
+    """var_mean, std_mean: the size is a deviation, the mean is linear."""
+    size, mean = call.run()
+    if call.recipe.norm == "gradient":
+        mark_role(size, "deviation")
+        return size, mean
+    return size.detach(), mean
+
+
+def glu(call: Call) -> Any:
+    """a · σ(b), spelled out."""
+    x, dim = call.argument(0, "input"), call.argument(1, "dim", -1)
+    with call.interception:
+        a, b = x.chunk(2, dim)
+        return a * torch.sigmoid(b)
+
+
+DEVIATIONS = ("rsqrt", "sqrt", "std", "var", "norm", "frobenius_norm", "reciprocal", "inverse", "linalg_inv", "pinverse", "cdist", "logsumexp", "prod", "hypot")
+UNDEFINED_AT_ZERO = ("log", "log2", "log10", "acos", "atan2", "angle", "digamma", "lgamma", "erfinv", "polar", "rpow")
+
+
+def rules(recipe: Recipe) -> dict[str, Rule]:
+    rule = {"slope": slope, "gradient": gradient, "gate": gate}[recipe.activation]
+    return {
+        **dict.fromkeys(ACTIVATIONS, rule),
+        **dict.fromkeys(DEVIATIONS, deviation),
+        **dict.fromkeys(UNDEFINED_AT_ZERO, constant if recipe.activation == "slope" else gradient_of_any),
+        "pow": power,
+        "var_mean": variance_and_mean,
+        "std_mean": variance_and_mean,
+        "glu": glu,
+    }
+
+
+def gradient_of_any(call: Call) -> Any:
+    """The ordinary gradient, booked as the recipe's choice."""
+    tainted = call.tainted()
+
+    def compute(*watched: Tensor) -> Any:
+        swap = {id(old): new for old, new in zip(tainted, watched, strict=True)}
+        return call.mapped(lambda t: swap.get(id(t), t)).run()
+
+    return call.ledger.measure("activation", call.name, tainted, compute)

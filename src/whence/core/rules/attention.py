@@ -1,0 +1,184 @@
+"""Softmax and the attention functions built on it. Fused attention stays fused wherever the recipe allows it."""
+
+from __future__ import annotations
+
+import inspect
+import math
+from typing import Any
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from whence.core.backward import scale_gradient, temperature_softmax
+from whence.core.call import Call, Rule, is_tainted, mark_role
+from whence.core.recipe import Recipe
+
+__all__ = ["attention_scores", "rules"]
+
+
+def softmax(call: Call) -> Any:
+    x = call.argument(0, "input")
+    if not is_tainted(x):
+        return call.run()
+    mode = call.recipe.softmax
+    if mode == "detach":
+        return call.replaced(0, "input", x.detach()).run()
+    dim, dtype = call.argument(1, "dim", -1), call.kwargs.get("dtype")
+    if mode == "gradient":
+        compute = lambda x: torch.softmax(x, dim, dtype=dtype)  # noqa: E731
+    else:
+        compute = lambda x: temperature_softmax(x, dim, float(mode), dtype)  # noqa: E731
+    out = call.ledger.measure("softmax", call.name, [x], compute)
+    mark_role(out, "probability")
+    return out
+
+
+def log_softmax(call: Call) -> Any:
+    """x - [logsumexp(x)]: linear in x, less a constant."""
+    x = call.argument(0, "input")
+    if not is_tainted(x) or call.recipe.softmax != "detach":
+        return call.ledger.measure("softmax", call.name, [x], lambda x: call.replaced(0, "input", x).run())
+    shift = torch.logsumexp(x.detach(), call.argument(1, "dim", -1), keepdim=True)
+    out = x - shift
+    call.ledger.constant("softmax", call.name, out, -shift)
+    return out
+
+
+def fused_attention(call: Call) -> Any:
+    """softmax(q kᵀ · scale + mask) v, fused."""
+    bound = _ATTENTION.bind(*call.args, **call.kwargs)
+    bound.apply_defaults()
+    a = bound.arguments
+    q, k, v = a["query"], a["key"], a["value"]
+    rest = {n: a[n] for n in ("is_causal", "scale", "enable_gqa")} | {"attn_mask": _plain(a["attn_mask"])}
+    recipe = call.recipe
+    if recipe.softmax == "detach":
+        v = scale_gradient(v, recipe.values)
+        out = F.scaled_dot_product_attention(q.detach(), k.detach(), v, **rest)
+        if recipe.values != 1:
+            call.ledger.constant("softmax", call.name, out, out.detach() * (1 - recipe.values))
+        return out
+    attend = _fused if recipe.softmax == "gradient" else _explicit(float(recipe.softmax))
+
+    def compute(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+        q, k, v = scale_gradient(q, recipe.scores), scale_gradient(k, recipe.scores), scale_gradient(v, recipe.values)
+        return attend(q, k, v, **rest)
+
+    return call.ledger.measure("softmax", call.name, [q, k, v], compute)
+
+
+def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False): ...  # type: ignore[no-untyped-def]
+
+
+_ATTENTION = inspect.signature(_attention)
+
+
+def _plain(mask: Any) -> Any:
+    """A mask that came from the input (a learned relative position) carries relevance only where softmax does."""
+    return mask.detach() if isinstance(mask, Tensor) else mask
+
+
+def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
+    return F.scaled_dot_product_attention(q, k, v, **rest)
+
+
+def _explicit(temperature: float) -> Any:
+    def attend(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
+        scores, v = attention_scores(q, k, v, **rest)
+        return temperature_softmax(scores, -1, temperature) @ v
+
+    return attend
+
+
+def attention_scores(
+    q: Tensor,
+    k: Tensor,
+    v: Tensor,
+    attn_mask: Tensor | None = None,
+    is_causal: bool = False,
+    scale: float | None = None,
+    enable_gqa: bool = False,
+) -> tuple[Tensor, Tensor]:
+    """What fused attention hands to its softmax, and the values with grouped heads repeated."""
+    if enable_gqa:
+        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
+        v = v.repeat_interleave(q.shape[-3] // v.shape[-3], -3)
+    scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
+    scores = (q * scale) @ k.transpose(-2, -1)
+    if is_causal:
+        allowed = torch.ones(scores.shape[-2:], dtype=torch.bool, device=q.device).tril()
+        scores = scores.masked_fill(~allowed, -torch.inf)
+    if attn_mask is not None:
+        scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
+    return scores, v
+
+
+def multi_head_attention(call: Call) -> Any:
+    """F.multi_head_attention_forward, spelled out: the mode can't look into it."""
+    bound = _MULTI_HEAD.bind(*call.args, **call.kwargs)
+    bound.apply_defaults()
+    a = bound.arguments
+    if a["bias_k"] is not None or a["static_k"] is not None or a["add_zero_attn"]:
+        return call.interception._without_rule(call)
+    with call.interception:
+        return _spelled_out(a)
+
+
+_MULTI_HEAD = inspect.signature(F.multi_head_attention_forward)
+
+
+def _spelled_out(a: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
+    query, key, value, heads = a["query"], a["key"], a["value"], a["num_heads"]
+    single = query.dim() == 2  # (length, hidden): no batch
+    if single:
+        query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
+    length, batch, width = query.shape
+    if a["use_separate_proj_weight"]:
+        weights = (a["q_proj_weight"], a["k_proj_weight"], a["v_proj_weight"])
+    else:
+        weights = a["in_proj_weight"].chunk(3)
+    biases = a["in_proj_bias"].chunk(3) if a["in_proj_bias"] is not None else (None,) * 3
+    q, k, v = (F.linear(x, w, b) for x, w, b in zip((query, key, value), weights, biases, strict=True))
+    q, k, v = (x.reshape(x.shape[0], batch, heads, -1).permute(1, 2, 0, 3) for x in (q, k, v))
+    mask = _combined_mask(a, batch, heads, length, k.shape[-2], q)
+    weights_out = None
+    if a["need_weights"]:
+        scores, _ = attention_scores(q, k, v, mask)
+        p = torch.softmax(scores, -1)
+        out = p @ v
+        weights_out = p.mean(1) if a["average_attn_weights"] else p
+        weights_out = weights_out.squeeze(0) if single else weights_out
+    else:
+        out = F.scaled_dot_product_attention(q, k, v, mask)
+    out = F.linear(out.permute(2, 0, 1, 3).reshape(length, batch, -1), a["out_proj_weight"], a["out_proj_bias"])
+    return (out.squeeze(1) if single else out), weights_out
+
+
+def _combined_mask(a: dict[str, Any], batch: int, heads: int, length: int, keys: int, like: Tensor) -> Tensor | None:
+    mask, padding = a["attn_mask"], a["key_padding_mask"]
+    if mask is None and padding is None and not a["is_causal"]:
+        return None
+    total = torch.zeros((batch, heads, length, keys), dtype=like.dtype, device=like.device)
+    if mask is None and a["is_causal"]:
+        mask = torch.ones(length, keys, dtype=torch.bool, device=like.device).triu(1)
+    for part in (mask, padding):
+        if part is None:
+            continue
+        if part.dtype == torch.bool:
+            part = torch.zeros(part.shape, dtype=like.dtype, device=like.device).masked_fill(part, -torch.inf)
+        if part is padding or (padding is not None and part.shape == padding.shape and part.shape == (batch, keys) and mask is None):
+            part = part.reshape(batch, 1, 1, keys)
+        elif part.dim() == 3:
+            part = part.reshape(batch, heads, length, keys)
+        total = total + part
+    return total
+
+
+def rules(recipe: Recipe) -> dict[str, Rule]:
+    return {
+        "softmax": softmax,
+        "log_softmax": log_softmax,
+        "scaled_dot_product_attention": fused_attention,
+        "multi_head_attention_forward": multi_head_attention,
+    }

@@ -1,0 +1,200 @@
+"""Products. Of one tainted factor they are linear; of two they are where recipes differ."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.core.backward import on_gradient, scale_gradient
+from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of
+from whence.core.recipe import Recipe
+
+__all__ = ["rules"]
+
+MATRIX = ("matmul", "mm", "bmm", "mv", "dot", "inner", "outer", "ger", "einsum", "tensordot", "chain_matmul", "kron", "bilinear", "cross", "vdot", "vecdot", "linalg_vecdot")
+
+
+def multiply(call: Call) -> Any:
+    """x * y elementwise."""
+    a, b = call.argument(0, "input"), call.argument(1, "other")
+    if not (is_tainted(a) and is_tainted(b)):
+        return _scaled(call, a, b)
+    recipe = call.recipe
+    (origin_a, a_is_linear), (origin_b, b_is_linear) = origin_of(a, create=True), origin_of(b, create=True)
+    if origin_a is origin_b:
+        out = _self_gate(call, a, b, a_is_linear, b_is_linear)
+        mark_origin(out, a, linear=False)
+        mark_role(out, "gate")
+        return out
+    if "deviation" in (role_of(a), role_of(b)):
+        return half(call, 1.0, "norm")
+    if recipe.product == "detach":
+        if (role_of(a) == "gate") != (role_of(b) == "gate"):
+            gate = 0 if role_of(a) == "gate" else 1
+            return call.replaced(gate, ("input", "other")[gate], call.args[gate].detach()).run()
+    return half(call, 1.0 if recipe.product == "gradient" else 0.5, "product")
+
+
+def _scaled(call: Call, a: Any, b: Any) -> Any:
+    out = call.run()
+    tainted, factor = (a, b) if is_tainted(a) else (b, a)
+    if not isinstance(factor, Tensor) or factor.dim() == 0:
+        mark_origin(out, tainted, linear=True)
+    if (role := role_of(tainted)) is not None:
+        mark_role(out, role)
+    return out
+
+
+def _self_gate(call: Call, a: Tensor, b: Tensor, a_is_linear: bool, b_is_linear: bool) -> Any:
+    """x · h(x) spelled out (tanh-GELU, x·sigmoid(x), ReLU²): an activation, not a product of two things."""
+    if call.recipe.activation == "gradient":
+        return half(call, 1.0, "activation")
+    if not a_is_linear and not b_is_linear:
+        return half(call, 0.5, "activation")
+    gate = 1 if a_is_linear else 0
+    gated = (a, b)[gate].detach()
+    return call.replaced(gate, ("input", "other")[gate], gated).run()
+
+
+def half(call: Call, share: float, kind: str) -> Any:
+    """Run a product of two tainted factors, each of which gets `share` of its gradient."""
+    out = call.run()
+    return _shared(call, out, share, kind)
+
+
+def _shared(call: Call, out: Tensor, share: float, kind: str) -> Tensor:
+    if share != 0.5:  # each factor would hand on the whole relevance of the product
+        call.ledger.constant(kind, call.name, out, out.detach() * (1 - 2 * share))
+    if share != 1 and out.requires_grad:
+        on_gradient(out, lambda grad: grad * share)
+    return out
+
+
+def divide(call: Call) -> Any:
+    """x / y: linear in x; y is a deviation."""
+    x, y = call.argument(0, "input"), call.argument(1, "other")
+    if call.name == "rdiv":
+        x, y = y, x
+    if not is_tainted(y):
+        out = call.run()
+        return _like_scaled(out, x, y)
+    if call.recipe.norm == "gradient":
+        inputs = [t for t in (x, y) if is_tainted(t)]
+        first, second = call.args
+        compute = (lambda *t: call.func(*_fill((first, second), t), **call.kwargs))
+        out = call.ledger.measure("norm", call.name, inputs, compute)
+        mark_role(out, "deviation" if not is_tainted(x) else None)
+        return out
+    position = 0 if call.name == "rdiv" else 1
+    return call.replaced(position, "other", y.detach()).run()
+
+
+def _like_scaled(out: Tensor, x: Tensor, y: Any) -> Tensor:
+    if not isinstance(y, Tensor) or y.dim() == 0:
+        mark_origin(out, x, linear=True)
+    mark_role(out, role_of(x))
+    return out
+
+
+def _fill(arguments: tuple, watched: tuple) -> tuple:
+    fresh = iter(watched)
+    return tuple(next(fresh) if is_tainted(a) else a for a in arguments)
+
+
+def matrix(call: Call) -> Any:
+    """Matrix products of any spelling."""
+    tainted = call.tainted()
+    if len(tainted) < 2:
+        return call.run()
+    return _bilinear(call, tainted)
+
+
+def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
+    recipe = call.recipe
+    probability = next((t for t in tainted if role_of(t) == "probability"), None)
+    share = 1.0 if recipe.product == "gradient" else 0.5
+    if probability is None or len(tainted) != 2:
+        if len(tainted) > 2 and share != 1:
+            share = 1 / len(tainted)
+        out = call.run()
+        amount = 1 - len(tainted) * share
+        if amount:
+            call.ledger.constant("product", call.name, out, out.detach() * amount)
+        if share != 1:
+            on_gradient(out, lambda grad: grad * share)
+        return out
+    # P @ v. The scores q k get `share` of P's gradient each later on, and `scores` is what they should get.
+    through_p = recipe.scores / share
+
+    def scaled(t: Tensor) -> Tensor:
+        if t is probability:
+            return scale_gradient(t, through_p)
+        return scale_gradient(t, recipe.values) if t.requires_grad else t
+
+    out = call.mapped(scaled).run()
+    call.ledger.constant("softmax", call.name, out, out.detach() * (1 - through_p - recipe.values))
+    return out
+
+
+def matrix_with_sum(call: Call) -> Any:
+    """β·bias + α·(A @ B)."""
+    equation, *names = _WITH_SUM[call.name]
+    bias, a, b = (call.argument(i, n) for i, n in enumerate(("input", *names)))
+    beta, alpha = call.kwargs.get("beta", 1), call.kwargs.get("alpha", 1)
+    if is_tainted(a) and is_tainted(b):
+        product = torch.einsum(equation, a, b)
+        product = _shared(call, product, 1.0 if call.recipe.product == "gradient" else 0.5, "product")
+        out = beta * bias + alpha * product
+    else:
+        out = call.run()
+    if not is_tainted(bias) and beta != 0:
+        call.ledger.constant("bias", call.name, out, bias * beta if beta != 1 else bias)
+    return out
+
+
+_WITH_SUM = {
+    "addmm": ("ik,kj->ij", "mat1", "mat2"),
+    "baddbmm": ("bik,bkj->bij", "batch1", "batch2"),
+    "addbmm": ("bik,bkj->ij", "batch1", "batch2"),
+    "addmv": ("ik,k->i", "mat", "vec"),
+    "addr": ("i,j->ij", "vec1", "vec2"),
+}
+
+
+def solve(call: Call) -> Any:
+    """A⁻¹ B: linear in B; the system A is a constant, like any denominator."""
+    if call.recipe.norm == "gradient":
+        return half(call, 1.0, "product") if len(call.tainted()) > 1 else call.run()
+    system = call.argument(0, "A")
+    return call.replaced(0, "A", system.detach()).run()
+
+
+def fused_product(call: Call) -> Any:
+    """addcmul(x, a, b) and addcdiv(x, a, b), spelled out."""
+    x, a, b = call.args[:3]
+    value = call.kwargs.get("value", 1)
+    with call.interception:
+        return x + value * (a * b if call.name == "addcmul" else a / b)
+
+
+def grouped(call: Call) -> Any:
+    """Products of groups of rows with one matrix each (sparse experts)."""
+    return call.run()
+
+
+def rules(recipe: Recipe) -> dict[str, Rule]:
+    return {
+        "mul": multiply,
+        "div": divide,
+        "rdiv": divide,
+        **dict.fromkeys(MATRIX, matrix),
+        **dict.fromkeys(_WITH_SUM, matrix_with_sum),
+        **dict.fromkeys(("linalg_solve_triangular", "linalg_solve", "cholesky_solve", "triangular_solve"), solve),
+        "addcmul": fused_product,
+        "addcdiv": fused_product,
+        "_grouped_mm": grouped,
+        "grouped_mm": grouped,
+        "grouped_mm_fallback": grouped,
+    }

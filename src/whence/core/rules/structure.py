@@ -1,0 +1,166 @@
+"""Functions that are linear in what carries relevance: moves, sums, and joins with constants."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of
+from whence.core.naming import name_of, out_of_place
+from whence.core.recipe import Recipe
+
+__all__ = ["JOINS", "LINEAR", "rules"]
+
+# Linear and homogeneous in the tainted arguments, whatever the others are: relevance goes where values go.
+LINEAR = frozenset(
+    # the same values elsewhere
+    "view reshape transpose permute t T flatten ravel squeeze unsqueeze expand expand_as repeat tile narrow select "
+    "getitem split tensor_split split_with_sizes chunk unbind index_select gather take_along_dim take contiguous clone roll flip movedim "
+    "moveaxis swapaxes swapdims unfold view_as reshape_as unflatten as_strided pixel_shuffle pixel_unshuffle "
+    "channel_shuffle diagonal diag diag_embed tril triu repeat_interleave broadcast_to broadcast_tensors masked_select rot90 "
+    "alias as_subclass atleast_1d atleast_2d atleast_3d view_as_complex view_as_real real imag conj resolve_conj "
+    "resolve_neg adjoint meshgrid dsplit hsplit vsplit combinations slice "
+    # casts
+    "to type type_as float double half bfloat16 cpu cuda requires_grad detach lift_fresh "
+    # sums and averages
+    "sum mean nansum nanmean cumsum neg fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
+    "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample grid_sample trace logcumsumexp fft_fft fft_ifft fft_fft2 fft_rfft "
+    "fft_irfft fft_rfft2 fft_irfft2 fft_ifft2 fft_fftn fft_ifftn diff segment_reduce scatter_reduce nan_to_num "
+    # choices among values: the chosen one gets it all
+    "max min amax amin topk sort msort median kthvalue maximum minimum max_pool1d max_pool2d max_pool3d adaptive_max_pool1d "
+    "adaptive_max_pool2d max_pool1d_with_indices max_pool2d_with_indices cummax cummin "
+    # homogeneous: f(ax) = a f(x) for a > 0, so the gradient is the slope
+    "relu leaky_relu prelu rrelu abs "
+    # nothing happens in evaluation
+    "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout "
+    # gradients do not pass here and relevance does not either: the result is a constant
+    "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor "
+    "argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all sign bucketize "
+    "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int bool "
+    "broadcast_shapes assert_async _assert_async sgn signbit logical_and logical_or".split()
+)
+CASTS = frozenset("to type type_as float double half bfloat16 contiguous clone relu leaky_relu abs neg dropout".split())
+
+# Linear in all their tensors together: what is not tainted is a constant summand.
+JOINS = frozenset(
+    "cat stack hstack vstack dstack column_stack where masked_fill masked_scatter index_put index_add index_copy "
+    "index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add setitem copy lerp pad fill "
+    "constant_pad_nd block_diag".split()
+)
+
+
+def linear(call: Call) -> Any:
+    out = call.run()
+    if isinstance(out, Tensor):
+        source = call.args[0] if call.args else call.kwargs.get("input")
+        if call.name in CASTS:
+            if getattr(source, "_whence_origin", None) is not None:
+                mark_origin(out, source, linear=True)
+            elif call.name in ("relu", "leaky_relu"):
+                mark_origin(out, source, linear=True)
+                mark_role(out, "gate")
+        role = role_of(source)
+        if role is not None:
+            mark_role(out, role)
+    return out
+
+
+linear.in_place_is_fine = True  # type: ignore[attr-defined]
+
+
+def add(call: Call) -> Any:
+    """x ± y: linear in both; what is not tainted keeps its share."""
+    alpha = call.kwargs.get("alpha", 1)
+    sign = -1 if call.name in ("sub", "rsub") else 1
+    first, second = call.argument(0, "input"), call.argument(1, "other")
+    out = call.run()
+    if call.name == "rsub":
+        first, second = second, first
+    if is_tainted(first) and is_tainted(second):
+        if (origin := origin_of(first)[0]) is not None and origin is origin_of(second)[0]:
+            mark_origin(out, first, linear=origin_of(second)[1])
+        return out
+    tainted, constant, factor = (first, second, sign * alpha) if is_tainted(first) else (second, first, 1)
+    if not isinstance(constant, Tensor) or constant.dim() == 0:
+        mark_origin(out, tainted, linear=False)  # 1 + tanh(x) is still a function of x
+    elif role_of(tainted) == "probability":
+        mark_role(out, "probability")
+    _book(call, out, constant, factor)
+    return out
+
+
+add.in_place_is_fine = True  # type: ignore[attr-defined]
+
+
+def _book(call: Call, out: Tensor, constant: Any, factor: float) -> None:
+    ledger = call.ledger
+    if not ledger.active:
+        return
+    if not isinstance(constant, Tensor):
+        ledger.constant("constant", call.name, out, float(factor * constant))
+    elif constant.dtype != torch.bool:
+        value = constant if factor == 1 else constant * factor
+        ledger.constant(role_of(constant) or "constant", call.name, out, value)
+
+
+def join(call: Call) -> Any:
+    """Concatenation, selection, assignment: the untainted part of the result is a constant."""
+    if call.name == "setitem":
+        return _assign(call)
+    constant = _constant_part(call) if call.ledger.active else None
+    out = call.run()
+    if constant is not None and is_tainted(out):
+        call.ledger.constant(_role_of_others(call), call.name, out, constant)
+    if isinstance(out, Tensor) and call.name in ("masked_fill", "where"):
+        first = call.args[0] if call.name == "masked_fill" else call.args[-1]
+        mark_role(out, role_of(first))
+        tainted = call.tainted()
+        if len({id(origin_of(t)[0]) for t in tainted}) == 1 and origin_of(tainted[0])[0] is not None:
+            mark_origin(out, tainted[0], linear=False)
+    return out
+
+
+join.in_place_is_fine = True  # type: ignore[attr-defined]
+
+
+def _assign(call: Call) -> None:
+    """x[index] = value. The new x is linear in the old x and in the value."""
+    target, index, value = call.args
+    before = target.detach().clone() if call.ledger.active and not is_tainted(target) else None
+    if call.ledger.active and is_tainted(target) and not is_tainted(value):
+        before = torch.zeros_like(target)
+        before[index] = value
+    elif before is not None:
+        before[index] = 0
+    target[index] = value
+    if before is not None:
+        call.ledger.constant("constant", "setitem", target, before)
+
+
+def _constant_part(call: Call) -> Tensor | None:
+    """The value of the call with every tainted tensor set to zero."""
+    if call.name == "copy":
+        return None  # the target is overwritten
+    others = [t for t in call.tensors() if not t.requires_grad and t.is_floating_point()]
+    numbers = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, float) and a != 0]
+    if not others and not numbers:
+        return None
+    with torch.no_grad():
+        zeroed = call.mapped(lambda t: torch.zeros_like(t) if t.requires_grad else t)
+        if name_of(call.func).inplace:
+            return out_of_place(call.func)(*zeroed.args, **zeroed.kwargs)
+        return zeroed.run()
+
+
+def _role_of_others(call: Call) -> str:
+    return next((r for t in call.tensors() if not t.requires_grad and (r := role_of(t)) == "position"), "constant")
+
+
+def rules(recipe: Recipe) -> dict[str, Rule]:
+    return {
+        **dict.fromkeys(LINEAR, linear),
+        **dict.fromkeys(JOINS, join),
+        **dict.fromkeys(("add", "sub", "rsub"), add),
+    }

@@ -1,0 +1,78 @@
+"""Every error whence raises on purpose.
+
+    WhenceError
+    ├── InputError              what was passed in can't be explained as it is
+    │   ├── EmptyInputError
+    │   └── InputTooLongError
+    ├── UnknownNameError        a method, recipe, label, … that does not exist; carries suggestions
+    ├── ModelError              the model can't be loaded or explained
+    │   ├── ModelNotFoundError
+    │   └── NumericsError       NaN weights, overflow in half precision
+    └── MissingExtraError       an optional dependency is not installed
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+
+__all__ = [
+    "EmptyInputError",
+    "InputError",
+    "InputTooLongError",
+    "MissingExtraError",
+    "ModelError",
+    "ModelNotFoundError",
+    "NumericsError",
+    "UnknownNameError",
+    "WhenceError",
+]
+
+
+class WhenceError(Exception):
+    """Base of all errors raised on purpose by whence."""
+
+
+class InputError(WhenceError, ValueError):
+    """The input can't be explained as it is."""
+
+
+class EmptyInputError(InputError):
+    """Nothing to explain."""
+
+
+class InputTooLongError(InputError):
+    """The input has more tokens than the model can take."""
+
+
+class UnknownNameError(WhenceError, KeyError):
+    """A name that is not registered. Says which names are, and which one was probably meant."""
+
+    def __init__(self, kind: str, name: object, known: Iterable[str]):
+        self.kind, self.name, self.known = kind, name, sorted(known)
+        close = difflib.get_close_matches(str(name), self.known, n=1)
+        hint = f" Did you mean {close[0]!r}?" if close else ""
+        self.message = f"unknown {kind} {name!r}.{hint} Known: {', '.join(self.known)}"
+        super().__init__(self.message)
+
+    def __str__(self) -> str:  # KeyError would show the repr of the message
+        return self.message
+
+
+class ModelError(WhenceError, RuntimeError):
+    """The model can't be loaded or explained."""
+
+
+class ModelNotFoundError(ModelError):
+    """No such model on this machine, and none could be fetched."""
+
+
+class NumericsError(ModelError):
+    """Weights or results are not finite."""
+
+
+class MissingExtraError(WhenceError, ImportError):
+    """An optional dependency is needed. The message holds the exact command to install it."""
+
+    def __init__(self, package: str, extra: str, purpose: str):
+        super().__init__(f"{purpose} needs {package}, which is not installed. Type: pip install 'whence[{extra}]'")

@@ -1,0 +1,58 @@
+"""A table of named things, filled by decorators, that answers a wrong name with the right one."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Generic, TypeVar
+
+from whence.errors import UnknownNameError
+
+__all__ = ["Registry"]
+
+T = TypeVar("T")
+
+
+class Registry(Generic[T]):
+    """Names to things of one kind.
+
+    >>> shapes = Registry("shape")
+    >>> shapes.add("circle", 1)
+    1
+    >>> shapes["circle"]
+    1
+    """
+
+    def __init__(self, kind: str):
+        self.kind = kind
+        self._items: dict[str, T] = {}
+
+    def add(self, name: str, item: T, *, replace: bool = False) -> T:
+        if name in self._items and not replace:
+            raise ValueError(f"{self.kind} {name!r} is registered already; pass replace=True to replace it")
+        self._items[name] = item
+        return item
+
+    def register(self, name: str) -> Callable[[T], T]:
+        """Decorator form of `add`."""
+        return lambda item: self.add(name, item)
+
+    def __getitem__(self, name: str) -> T:
+        try:
+            return self._items[name]
+        except (KeyError, TypeError):
+            raise UnknownNameError(self.kind, name, self._items) from None
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._items
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._items)
+
+    def __len__(self) -> int:
+        return len(self._items)
+
+    def items(self) -> list[tuple[str, T]]:
+        return list(self._items.items())
+
+    def remove(self, name: str) -> None:
+        self._items.pop(name, None)

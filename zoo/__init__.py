@@ -1,0 +1,1 @@
+"""Tiny random specimens of every transformer architecture, to test against."""
