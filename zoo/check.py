@@ -62,8 +62,15 @@ def check(specimen: Specimen, recipe: Recipe = recipes["exact"]) -> Verdict:
         conservation=max(_conservation(single) for single in singles),
         batch=max(relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name]) for name in sources),
         padding=_padding(specimen, singles[0], explain),
-        unruled=whole.unruled,
+        unruled=whole.unruled | dict.fromkeys(whole.custom_functions(), 1),
     )
+
+
+def _batch(plain: Tensor, whole: Propagation, singles: list[Propagation], sources: tuple[str, ...]) -> float:
+    """How far a batch is from a loop; NaN where the plain model itself mixes its examples."""
+    if relative(torch.cat([logits_of(s.outputs) for s in singles]), plain) > BATCH:
+        return math.nan
+    return max(relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name]) for name in sources)
 
 
 def logits_of(outputs: Any) -> Tensor:
@@ -78,9 +85,8 @@ def relative(a: Tensor, b: Tensor) -> float:
 
 
 def _sources(inputs: dict[str, Tensor]) -> tuple[str, ...]:
-    names = ("input_ids", "decoder_input_ids", "pixel_values", "input_features", "input_values", "bbox")
-    found = tuple(n for n in names if n in inputs and n != "bbox")
-    return found or tuple(n for n, v in inputs.items() if v.is_floating_point())[:1]
+    names = ("input_ids", "decoder_input_ids", "pixel_values", "inputs", "input_features", "input_values")
+    return tuple(n for n in names if n in inputs) or tuple(n for n, v in inputs.items() if v.is_floating_point())[:1]
 
 
 def _largest_logit(task: str, logits: Tensor) -> Tensor:

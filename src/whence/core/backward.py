@@ -12,24 +12,34 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["detached_layer_norm", "on_gradient", "scale_gradient", "temperature_softmax", "with_slope"]
+__all__ = ["OUR_FUNCTIONS", "detached_layer_norm", "on_gradient", "scale_gradient", "temperature_softmax", "with_slope"]
 
 
-def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None]) -> None:
+def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view: bool = False) -> None:
     """Call `hook` with the gradient of `out`; what it returns, if anything, takes the gradient's place.
 
     `Tensor.register_hook` belongs to the tensor object and goes astray when the model changes the tensor in place
-    afterwards. The node that made this value stays what it is.
+    afterwards; the node that made this value stays what it is. A function may return a reshaped view of what it
+    computed (`F.linear` does), and the node of a view is replaced when the view is changed in place: there we hook
+    what it is a view of, unless the view itself is meant (`of_view`).
     """
-    node, number = out.grad_fn, out.output_nr
+    made, shape = out, out.shape
+    base = out._base if out._is_view() and not of_view else None
+    if base is not None and base.grad_fn is not None and base.numel() == out.numel():
+        if base.is_contiguous() and out.is_contiguous() and base.dtype == out.dtype:
+            made = base
+    node, number = made.grad_fn, made.output_nr
     if node is None:
         return
 
     def before(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
         grad = grads[number]
-        changed = None if grad is None else hook(grad)
-        return None if changed is None else (*grads[:number], changed, *grads[number + 1 :])
+        changed = None if grad is None else hook(grad.reshape(shape))
+        if changed is None:
+            return None
+        return (*grads[:number], changed.reshape(made_shape), *grads[number + 1 :])
 
+    made_shape = made.shape
     node.register_prehook(before)
 
 
@@ -135,3 +145,6 @@ class _TemperatureSoftmax(torch.autograd.Function):
 
 def temperature_softmax(x: Tensor, dim: int, temperature: float, dtype: torch.dtype | None = None) -> Tensor:
     return _TemperatureSoftmax.apply(x, dim, temperature, dtype)
+
+
+OUR_FUNCTIONS = frozenset({"_ScaleGradient", "_WithSlope", "_DetachedLayerNorm", "_TemperatureSoftmax"})

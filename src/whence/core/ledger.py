@@ -94,7 +94,7 @@ class Ledger(NoLedger):
                 return out
             value = out.detach()
             out = out.view_as(out)  # a node of its own: hooks of the rule on `out` change the gradient behind it
-            on_gradient(out, lambda grad: self._add(entry, grad, value))
+            on_gradient(out, lambda grad: self._add(entry, grad, value), of_view=True)
             return out
 
         if type(result) in (tuple, list):
@@ -104,7 +104,7 @@ class Ledger(NoLedger):
         for x, original in zip(watched, inputs, strict=True):
             if x is not original:
                 value = original.detach()
-                on_gradient(x, lambda grad, value=value: self._add(entry, grad, value, sign=-1))
+                on_gradient(x, lambda grad, value=value: self._add(entry, grad, value, sign=-1), of_view=True)
         return result
 
     # -- reading ---------------------------------------------------------------------------------------------

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import Any, Literal
+from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import _engine_run_backward
 
+from whence.core.backward import OUR_FUNCTIONS
 from whence.core.interception import Interception, Leaf
 from whence.core.ledger import Ledger
 from whence.core.provenance import trace
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 from whence.errors import ModelError, NumericsError
+from whence.types import Layer, Receipt
 
-__all__ = ["Propagation", "Receipt", "propagate"]
-
-Receipt = Literal["short", "full", "layers"]
-Layer = Literal["word", "embedding", "position"]
+__all__ = ["Propagation", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,12 @@ class Propagation:
     unruled: dict[str, int] = field(default_factory=dict)
     """Functions without a rule and how often they were called."""
     ledger: Ledger | None = None
+    root: Any = None
+    """The node of the score in the autograd graph, for `custom_functions`."""
+
+    def custom_functions(self) -> list[str]:
+        """Names of `torch.autograd.Function`s of the model: no mode can look into them."""
+        return sorted(_custom_functions(self.root))
 
 
 def propagate(
@@ -89,7 +95,7 @@ def propagate(
         if not scores.requires_grad:
             raise ModelError("the target does not depend on the input: no gradient path from the score to the embeddings")
         grads = _backward(scores, [leaf.tensor for leaf in mode.leaves])
-    return _collected(mode, grads, inputs, sources, scores.detach(), outputs, layer)
+    return _collected(mode, grads, inputs, sources, scores, outputs, layer)
 
 
 def _backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
@@ -113,14 +119,19 @@ def _collected(
     layer: Layer,
 ) -> Propagation:
     ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
+    root, target = target.grad_fn, target.detach()
     relevance: dict[str, Tensor] = {}
     with torch.no_grad():
+        elsewhere = torch.zeros_like(target, dtype=torch.float64)
         for leaf, grad in zip(mode.leaves, grads, strict=True):
-            part = _at_source(leaf, grad, inputs[leaf.source])
+            part, rest = _at_source(leaf, grad, inputs[leaf.source])
             relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
+            elsewhere = elsewhere + rest
         for name in sources:
             relevance.setdefault(name, torch.zeros_like(inputs[name], dtype=torch.float32))
         sinks = ledger.by_kind() if ledger else {}
+        if ledger and elsewhere.any():
+            sinks["constant"] = sinks.get("constant", 0) + elsewhere
         if layer != "word" and ledger is not None:
             relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
         total = sum(r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else torch.float32) for r in relevance.values())
@@ -134,23 +145,44 @@ def _collected(
         sinks=sinks,
         unruled=dict(mode.unruled),
         ledger=ledger,
+        root=root,
     )
 
 
-def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> Tensor:
-    """Relevance x·∂f/∂x, summed over channels in float32 and put back at the places it was looked up for."""
-    if leaf.positions is None:
-        if grad is None:
-            return torch.zeros_like(source, dtype=torch.float32)
-        return leaf.tensor.detach().float() * grad.float()
-    flat = torch.zeros(source.numel(), device=source.device)
+def _custom_functions(root: Any) -> set[str]:
+    """Python-defined nodes of the autograd graph under `root` that are not ours."""
+    seen, todo, found = set(), [root], set()
+    while todo:
+        node = todo.pop()
+        if node is None or node in seen:
+            continue
+        seen.add(node)
+        if isinstance(node, BackwardCFunction):
+            name = type(node).__name__.removesuffix("Backward")
+            if name not in OUR_FUNCTIONS:
+                found.add(name)
+        todo.extend(parent for parent, _ in node.next_functions)
+    return found
+
+
+def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Relevance x·∂f/∂x, summed over channels in float32 and put back at the places it was looked up for.
+
+    Second comes what belongs to no token of the source: a model may put tokens of its own beside them.
+    """
+    nothing = torch.zeros(source.shape[0], device=source.device, dtype=torch.float64)
     if grad is None:
-        return flat.view(source.shape)
-    scores = (leaf.tensor.detach().float() * grad.float()).sum(-1).reshape(-1)
+        return torch.zeros_like(source, dtype=torch.float32), nothing
+    if leaf.positions is None:
+        return leaf.tensor.detach().float() * grad.float(), nothing
+    scores = (leaf.tensor.detach().float() * grad.float()).sum(-1)
     places = leaf.positions.reshape(-1)
     known = places >= 0
-    flat.index_add_(0, places[known], scores[known])
-    return flat.view(source.shape)
+    flat = torch.zeros(source.numel(), device=source.device)
+    flat.index_add_(0, places[known], scores.reshape(-1)[known])
+    if not known.all() and scores.shape[0] == source.shape[0]:
+        nothing = torch.where(known.view(scores.shape), 0.0, scores).flatten(1).sum(1, dtype=torch.float64)
+    return flat.view(source.shape), nothing
 
 
 def _with_positions(

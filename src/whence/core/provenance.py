@@ -23,7 +23,11 @@ MOVES = frozenset(
     "contiguous clone cat stack hstack vstack pad unfold masked_select take".split()
 )
 # Comparisons say something about the ids, but what they give is not an id (RoBERTa's positions come from one).
-ENDS = frozenset("eq ne lt le gt ge isin argmax cumsum sum any all bool equal argsort sort max min one_hot".split())
+ENDS = frozenset(
+    "eq ne lt le gt ge isin argmax cumsum sum any all bool equal argsort sort max min one_hot zeros_like ones_like full_like "
+    "empty_like rand_like randint_like new_zeros new_ones new_full new_empty bitwise_and bitwise_or logical_and logical_or "
+    "logical_not searchsorted bucketize nonzero".split()
+)
 
 
 def trace(source: str, ids: Tensor) -> Tensor:

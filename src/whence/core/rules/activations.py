@@ -206,6 +206,7 @@ def glu(call: Call) -> Any:
 
 
 DEVIATIONS = ("rsqrt", "sqrt", "std", "var", "norm", "frobenius_norm", "reciprocal", "inverse", "linalg_inv", "pinverse", "cdist", "logsumexp", "prod", "hypot")
+WITHOUT_GRADIENT = ("sign", "sgn", "heaviside")
 UNDEFINED_AT_ZERO = ("log", "log2", "log10", "acos", "atan2", "angle", "digamma", "lgamma", "erfinv", "polar", "rpow")
 
 
@@ -215,6 +216,7 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
         **dict.fromkeys(ACTIVATIONS, rule),
         **dict.fromkeys(DEVIATIONS, deviation),
         **dict.fromkeys(UNDEFINED_AT_ZERO, constant if recipe.activation == "slope" else gradient_of_any),
+        **dict.fromkeys(WITHOUT_GRADIENT, constant),
         "pow": power,
         "var_mean": variance_and_mean,
         "std_mean": variance_and_mean,

@@ -107,6 +107,25 @@ def affine(call: Call) -> Any:
     return out
 
 
+def batch_norm(call: Call) -> Any:
+    """Batch norm in evaluation: x · scale + shift, spelled out.
+
+    Not only simpler: torch's CPU kernel returns a wrong gradient for a single example whose gradient comes with
+    the strides of a transposed tensor (seen with 2.13; LeViT and CvT meet it).
+    """
+    x, mean, variance = call.argument(0, "input"), call.argument(1, "running_mean"), call.argument(2, "running_var")
+    weight, bias = call.argument(3, "weight"), call.argument(4, "bias")
+    eps = call.argument(7, "eps", 1e-5)
+    if call.argument(5, "training", False) or mean is None or not is_tainted(x):
+        return affine(call)
+    channels = (1, -1, *[1] * (x.dim() - 2))
+    scale = torch.rsqrt(variance + eps) * (1 if weight is None else weight)
+    shift = -mean * scale + (0 if bias is None else bias)
+    out = x * scale.reshape(channels) + shift.reshape(channels)
+    call.ledger.constant("bias", "batch_norm", out, shift.reshape(channels))
+    return out
+
+
 def normalize(call: Call) -> Any:
     """F.normalize: x / ‖x‖, spelled out so that the norm is seen."""
     x = call.argument(0, "input")
@@ -130,7 +149,7 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
         "rms_norm": rms_norm,
         "group_norm": group_norm,
         "instance_norm": group_norm,
-        "batch_norm": affine,
+        "batch_norm": batch_norm,
         "normalize": normalize,
         "cosine_similarity": cosine_similarity,
     }

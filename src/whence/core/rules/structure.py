@@ -37,9 +37,9 @@ LINEAR = frozenset(
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout "
     # gradients do not pass here and relevance does not either: the result is a constant
     "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor "
-    "argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all sign bucketize "
+    "argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all bucketize "
     "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int bool "
-    "broadcast_shapes assert_async _assert_async sgn signbit logical_and logical_or".split()
+    "broadcast_shapes assert_async _assert_async signbit logical_and logical_or".split()
 )
 CASTS = frozenset("to type type_as float double half bfloat16 contiguous clone relu leaky_relu abs neg dropout".split())
 

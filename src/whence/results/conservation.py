@@ -1,0 +1,65 @@
+"""The receipt of a propagation."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+__all__ = ["Conservation"]
+
+
+@dataclass(frozen=True)
+class Conservation:
+    """Where the explained score went: inputs + sinks + error = target."""
+
+    inputs: float
+    """Relevance of all inputs, those not shown included."""
+    target: float
+    """The explained score."""
+    sinks: dict[str, float] = field(default_factory=dict)
+    """Relevance that ended elsewhere, by kind: bias, position, constant; softmax, activation, norm and product where
+    the recipe leaves the plain gradient; unruled where a function has no rule."""
+    unruled: tuple[str, ...] = ()
+    """Functions without a rule: what the error comes from."""
+    complete: bool = True
+    """Whether sinks were accounted for. If not, `error` is simply target - inputs."""
+
+    @property
+    def total(self) -> float:
+        """Inputs and sinks together. Amounts at functions without a rule are not counted: nobody vouches for them."""
+        return self.inputs + sum(amount for kind, amount in self.sinks.items() if kind != "unruled")
+
+    @property
+    def error(self) -> float:
+        """What is not accounted for."""
+        return self.target - self.total
+
+    @property
+    def relative_error(self) -> float:
+        return abs(self.error) / max(abs(self.target), 1e-12)
+
+    def to_dict(self) -> dict[str, Any]:
+        return {
+            "inputs": self.inputs,
+            "target": self.target,
+            "sinks": dict(self.sinks),
+            "unruled": list(self.unruled),
+            "complete": self.complete,
+            "total": self.total,
+            "error": self.error,
+        }
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Conservation:
+        return cls(
+            inputs=data["inputs"],
+            target=data["target"],
+            sinks=dict(data["sinks"]),
+            unruled=tuple(data["unruled"]),
+            complete=data["complete"],
+        )
+
+    def __str__(self) -> str:
+        parts = [f"inputs {self.inputs:+.4f}", *(f"{kind} {amount:+.4f}" for kind, amount in self.sinks.items())]
+        line = f"{' '.join(parts)} = {self.total:+.4f} of {self.target:+.4f} (error {self.error:+.1e})"
+        return line + (f"; without a rule: {', '.join(self.unruled)}" if self.unruled else "")

@@ -1,0 +1,185 @@
+"""An explanation: one score per feature, and all that is needed to read, check, save and draw it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, NamedTuple
+
+import numpy as np
+
+from whence.errors import InputError
+from whence.results import files
+from whence.results.conservation import Conservation
+
+__all__ = ["Explanation", "Prediction", "Word"]
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """What the model said: the classes it knows (or the best few) and their scores, highest first."""
+
+    labels: tuple[str, ...] = ()
+    scores: tuple[float, ...] = ()
+    probabilities: tuple[float, ...] = ()
+
+    @property
+    def label(self) -> str:
+        return self.labels[0] if self.labels else ""
+
+
+class Word(NamedTuple):
+    """A word, the tokens it was made of, and their joint score."""
+
+    text: str
+    score: float
+    tokens: tuple[int, ...]
+
+
+@dataclass(frozen=True, eq=False)
+class Explanation:
+    """Scores of the features of one input for one target.
+
+    >>> exp = Explanation(scores=np.array([0.1, 0.9]), tokens=("a", "gem"), target="positive", method="lrp")
+    >>> exp.top(1)
+    [('gem', 0.9)]
+    """
+
+    scores: np.ndarray
+    """One number per token, or per patch (rows, columns) of an image."""
+    tokens: tuple[str, ...] = ()
+    """The tokens as they read in the text; empty for images."""
+    target: str = ""
+    """What is explained, in words."""
+    target_score: float = float("nan")
+    method: str = ""
+    options: dict[str, Any] = field(default_factory=dict)
+    prediction: Prediction = Prediction()
+    conservation: Conservation | None = None
+    text: str | None = None
+    offsets: tuple[tuple[int, int], ...] = ()
+    """Where each token stands in the text; (0, 0) for special tokens."""
+    word_ids: tuple[int | None, ...] = ()
+    """Which word each token belongs to; None for special tokens."""
+    special: tuple[bool, ...] = ()
+    sides: tuple[str, ...] = ()
+    """For inputs of several parts: "source", "decoder", "first", "second", "continuation", … per token."""
+    image: np.ndarray | None = None
+    """The image as shown to people (height, width, 3), uint8."""
+    class_specific: bool = True
+    left_out: float = 0.0
+    """Relevance of features that were left out of `scores`."""
+    provenance: dict[str, Any] = field(default_factory=dict)
+    """Model, versions, options: what it takes to do this again."""
+
+    def __post_init__(self) -> None:
+        scores = np.asarray(self.scores, dtype=np.float32)
+        scores.setflags(write=False)
+        object.__setattr__(self, "scores", scores)
+        if self.tokens and len(self.tokens) != scores.shape[0]:
+            raise ValueError(f"{len(self.tokens)} tokens but {scores.shape[0]} scores")
+
+    def __len__(self) -> int:
+        return int(self.scores.size)
+
+    @property
+    def is_image(self) -> bool:
+        return self.scores.ndim == 2
+
+    # -- reading ---------------------------------------------------------------------------------------------
+
+    def top(self, n: int = 5) -> list[tuple[str, float]]:
+        """The `n` features that speak most for the target, strongest first."""
+        flat = self.scores.reshape(-1)
+        best = np.argsort(-flat, kind="stable")[:n]
+        return [(self._feature(int(i)), float(f"{flat[i]:.6g}")) for i in best]
+
+    def _feature(self, index: int) -> str:
+        if self.tokens:
+            return self.tokens[index]
+        row, column = divmod(index, self.scores.shape[1]) if self.is_image else (index, 0)
+        return f"patch {row},{column}" if self.is_image else f"feature {index}"
+
+    def words(self, merge: Literal["sum", "max"] = "sum") -> list[Word]:
+        """Tokens merged to words: their scores summed, or the one of largest size."""
+        if not self.word_ids:
+            raise InputError("this explanation has no words: the input came without a tokenizer that knows them")
+        groups: list[list[int]] = []
+        last: tuple[str, int | None] | None = None
+        for i, word in enumerate(self.word_ids):
+            key = (self.sides[i] if self.sides else "", word)
+            if word is not None and key == last:
+                groups[-1].append(i)
+            else:
+                groups.append([i])
+            last = key
+        return [Word(self._word_text(g), self._merged(g, merge), tuple(g)) for g in groups]
+
+    def _word_text(self, group: list[int]) -> str:
+        spans = [self.offsets[i] for i in group] if self.offsets and self.text is not None else []
+        if spans and spans[0] != (0, 0) and not self.sides:
+            return self.text[spans[0][0] : spans[-1][1]].strip()  # type: ignore[index]
+        return "".join(self.tokens[i] for i in group).strip()
+
+    def _merged(self, group: list[int], merge: str) -> float:
+        values = self.scores[group]
+        return float(values.sum() if merge == "sum" else values[np.abs(values).argmax()])
+
+    def without_special(self) -> Explanation:
+        """The same without special tokens; `left_out` says how much they had."""
+        if not any(self.special):
+            return self
+        return self._kept([not s for s in self.special])
+
+    def without_first(self) -> Explanation:
+        """The same without the first token, which causal models use as a place to rest; see `left_out`."""
+        return self._kept([i > 0 for i in range(len(self.tokens))])
+
+    def _kept(self, keep: list[bool]) -> Explanation:
+        chosen = [i for i, k in enumerate(keep) if k]
+
+        def pick(values: tuple) -> tuple:
+            return tuple(values[i] for i in chosen) if values else values
+
+        left_out = float(self.scores.sum(dtype=np.float64) - self.scores[chosen].sum(dtype=np.float64))
+        return replace(
+            self,
+            scores=self.scores[chosen],
+            tokens=pick(self.tokens),
+            offsets=pick(self.offsets),
+            word_ids=pick(self.word_ids),
+            special=pick(self.special),
+            sides=pick(self.sides),
+            left_out=self.left_out + left_out,
+        )
+
+    # -- saving and showing ----------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """Everything but the image, as plain values."""
+        return files.to_dict(self)
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Explanation:
+        return files.from_dict(cls, data)
+
+    def save(self, path: str | Path) -> Path:
+        """Write to `path`; the suffix decides the format: .json and .npz are exact, .html and .txt are for people."""
+        return files.save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Explanation:
+        """Read what `save` wrote as .json or .npz."""
+        return files.load(cls, Path(path))
+
+    def _repr_html_(self) -> str:
+        return files.renderer("html")(self)
+
+    def __rich__(self) -> Any:
+        return files.renderer("terminal")(self)
+
+    def __str__(self) -> str:
+        return files.renderer("txt")(self)
+
+    def __repr__(self) -> str:
+        return f"<Explanation of {self.target!r} by {self.method}: {len(self)} features, top {self.top(3)}>"

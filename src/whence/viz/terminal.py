@@ -1,0 +1,89 @@
+"""Explanations in a terminal: coloured tokens with rich, plain text when piped."""
+
+from __future__ import annotations
+
+from rich.console import Group
+from rich.text import Text
+
+from whence.results import Explanation
+from whence.results.files import renderers
+from whence.viz.colour import blend, contrast_text, scale_of
+
+__all__ = ["header", "plain", "render", "tokens"]
+
+
+def header(exp: Explanation) -> str:
+    """What was predicted and what is explained, on one line."""
+    parts = []
+    if exp.prediction.labels:
+        share = f" ({exp.prediction.probabilities[0]:.1%})" if exp.prediction.probabilities else ""
+        parts.append(f"prediction: {exp.prediction.label}{share}")
+    parts.append(f"target: {exp.target} = {exp.target_score:+.4f}")
+    parts.append(f"method: {exp.method}")
+    return "   ".join(parts)
+
+
+def tokens(exp: Explanation, scale: float | None = None) -> Text:
+    """The text itself, each token on its colour."""
+    scale = scale_of(exp.scores) if scale is None else scale
+    text = Text()
+    for piece, score in zip(_pieces(exp), exp.scores, strict=True):
+        red, green, blue = background = blend(float(score), scale)
+        text.append(piece, style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
+    return text
+
+
+def _pieces(exp: Explanation) -> list[str]:
+    """Tokens with the white space that stood between them in the text."""
+    pieces, end = [], 0
+    for i, token in enumerate(exp.tokens):
+        start, stop = exp.offsets[i] if exp.offsets else (0, 0)
+        known = exp.text is not None and not exp.sides and stop > start
+        gap = exp.text[end:start] if known and start > end else ""  # type: ignore[index]
+        end = stop if known else end
+        shown = token.replace("\n", "⏎").replace("\t", "→")
+        pieces.append((gap if known else " " if i else "") + shown if not shown.startswith(" ") else shown)
+    return pieces
+
+
+def _image(exp: Explanation) -> Text:
+    scale, text = scale_of(exp.scores), Text()
+    for row in exp.scores:
+        for score in row:
+            red, green, blue = blend(float(score), scale)
+            text.append("  ", style=f"on rgb({red},{green},{blue})")
+        text.append("\n")
+    return text
+
+
+def receipt(exp: Explanation) -> str:
+    return f"receipt: {exp.conservation}" if exp.conservation else ""
+
+
+@renderers.register("terminal")
+def render(exp: Explanation) -> Group:
+    body = _image(exp) if exp.is_image else tokens(exp)
+    lines = [Text(header(exp), style="bold"), body]
+    if exp.left_out:
+        lines.append(Text(f"left out: {exp.left_out:+.4f}", style="dim"))
+    if exp.conservation:
+        lines.append(Text(receipt(exp), style="dim"))
+    return Group(*lines)
+
+
+@renderers.register("txt")
+def plain(exp: Explanation) -> str:
+    """One line per feature: score, tab, feature."""
+    lines = [header(exp)]
+    if exp.is_image:
+        lines += ["  ".join(f"{s:+.3f}" for s in row) for row in exp.scores]
+    else:
+        names = exp.tokens or [f"feature {i}" for i in range(len(exp))]
+        lines += [f"{score:+.4f}\t{name}" for name, score in zip(names, exp.scores, strict=True)]
+    if exp.left_out:
+        lines.append(f"{exp.left_out:+.4f}\t(left out)")
+    if exp.conservation:
+        lines.append(receipt(exp))
+    return "\n".join(lines)
+
+
