@@ -7,11 +7,10 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
-from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
-
 from corpus import POSITIONS, Corpus, mean_state
 from recipe import Clock, adamw, say, step, warm_cosine
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors, trainers
+from transformers import BertConfig, BertForSequenceClassification, PreTrainedModel
 
 TEMPERATURE = 2.0
 SPECIAL = {

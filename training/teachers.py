@@ -5,10 +5,9 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from transformers import AutoModelForSequenceClassification, PreTrainedModel
-
 from corpus import Corpus, mean_state
 from recipe import adamw, half_precision, say, seed_everything, step, warm_cosine
+from transformers import AutoModelForSequenceClassification, PreTrainedModel
 
 
 def fine_tune(folder: Path, corpus: Corpus, labels: list[int], epochs: int, seed: int) -> PreTrainedModel:

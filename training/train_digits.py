@@ -13,8 +13,6 @@ from pathlib import Path
 import numpy as np
 import torch
 import torch.nn.functional as F
-from transformers import AutoModelForImageClassification, ViTConfig, ViTForImageClassification
-
 from recipe import (
     Clock,
     adamw,
@@ -28,6 +26,7 @@ from recipe import (
     versions,
     warm_cosine,
 )
+from transformers import AutoModelForImageClassification, ViTConfig, ViTForImageClassification
 
 # With mean and deviation one half, pixels 0..255 become -1..1.
 PREPROCESSOR = {

@@ -11,9 +11,6 @@ from dataclasses import dataclass
 from pathlib import Path
 
 import torch
-from tokenizers import Tokenizer
-from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
-
 from corpus import POSITIONS, Corpus, accuracy
 from recipe import exact_float32, pick_device, save_half, say, seed_everything, versions
 from sentiment_data import (
@@ -30,6 +27,8 @@ from sentiment_data import (
 )
 from student import TEMPERATURE, Lessons, distil, inherit_embeddings, new_student, save_tokenizer, train_tokenizer
 from teachers import fine_tune, joint_accuracy, teach
+from tokenizers import Tokenizer
+from transformers import AutoModelForSequenceClassification, AutoTokenizer, PreTrainedModel
 
 
 def parse_arguments() -> argparse.Namespace:

@@ -1,1 +1,37 @@
-"""whence: from what place did this prediction come?"""
+"""whence: from what place did this prediction come?
+
+>>> import whence
+>>> exp = whence.explain("sentiment", "a gorgeous, witty, seductive movie")
+>>> exp.top(1)[0][0]
+'gorgeous'
+"""
+
+from whence.api import audit, compare, explain
+from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
+from whence.errors import WhenceError
+from whence.methods import methods
+from whence.models import load
+from whence.models.targets import contrast, span, token
+from whence.results import Conservation, Explanation
+
+__version__ = "0.1.0"
+
+__all__ = [
+    "Conservation",
+    "Epsilon",
+    "Explanation",
+    "Gamma",
+    "Plain",
+    "Recipe",
+    "WhenceError",
+    "ZPlus",
+    "audit",
+    "compare",
+    "contrast",
+    "explain",
+    "load",
+    "methods",
+    "recipes",
+    "span",
+    "token",
+]

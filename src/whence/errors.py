@@ -1,14 +1,14 @@
 """Every error whence raises on purpose.
 
-    WhenceError
-    ├── InputError              what was passed in can't be explained as it is
-    │   ├── EmptyInputError
-    │   └── InputTooLongError
-    ├── UnknownNameError        a method, recipe, label, … that does not exist; carries suggestions
-    ├── ModelError              the model can't be loaded or explained
-    │   ├── ModelNotFoundError
-    │   └── NumericsError       NaN weights, overflow in half precision
-    └── MissingExtraError       an optional dependency is not installed
+WhenceError
+├── InputError              what was passed in can't be explained as it is
+│   ├── EmptyInputError
+│   └── InputTooLongError
+├── UnknownNameError        a method, recipe, label, … that does not exist; carries suggestions
+├── ModelError              the model can't be loaded or explained
+│   ├── ModelNotFoundError
+│   └── NumericsError       NaN weights, overflow in half precision
+└── MissingExtraError       an optional dependency is not installed
 """
 
 from __future__ import annotations

@@ -7,16 +7,19 @@ the name of a function and of a layer.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
-from torch import Tensor
+from torch import Tensor, nn
 
 from whence.core.call import Call, Rule, origin_of
 from whence.core.interception import Interception
-from whence.core.ledger import Entry, Ledger
+from whence.core.ledger import Ledger
 from whence.core.naming import name_of
+from whence.core.propagation import Propagation, propagate
+from whence.core.recipe import Recipe
 
-__all__ = ["AuditInterception"]
+__all__ = ["AuditInterception", "audited"]
 
 
 class AuditInterception(Interception):
@@ -41,8 +44,8 @@ class AuditInterception(Interception):
             origin_of(t, create=True)  # before it is copied: original and copy must have the same one
         return self.scale.measure("flow", call.name, list(inputs.values()), compute)
 
-    def leaks(self) -> dict[Entry, float]:
-        """Per function and layer: in − out − declared sinks, summed over examples."""
+    def leaks(self) -> dict[tuple[str, str], float]:
+        """Per (function, layer): in − out − declared sinks, summed over examples."""
         declared: dict[tuple[str, str], float] = {}
         for books in (self.ledger.amounts, self.ledger.unsplit):  # type: ignore[attr-defined]
             for entry, amount in books.items():
@@ -53,6 +56,32 @@ class AuditInterception(Interception):
             for entry, amount in books.items():
                 key = (entry.function, entry.layer)
                 total[key] = total.get(key, 0.0) + float(amount.sum())
-        return {
-            Entry("leak", *key): total.get(key, 0.0) - declared.get(key, 0.0) for key in {*total, *declared}
-        }
+        return {key: total.get(key, 0.0) - declared.get(key, 0.0) for key in {*total, *declared} if key in total}
+
+
+def audited(
+    forward: Callable[[dict[str, Any]], Any],
+    inputs: dict[str, Any],
+    sources: tuple[str, ...],
+    target: Callable[[Any], Tensor],
+    recipe: Recipe,
+    module: nn.Module,
+) -> tuple[Propagation, dict[tuple[str, str], float]]:
+    """A propagation in which every call is weighed, and the leaks by (function, layer)."""
+    made: list[AuditInterception] = []
+
+    def interception(*args: Any, **kwargs: Any) -> AuditInterception:
+        made.append(AuditInterception(*args, **kwargs))
+        return made[0]
+
+    done = propagate(
+        forward,
+        inputs,
+        sources=sources,
+        target=target,
+        recipe=recipe,
+        receipt="layers",
+        module=module,
+        interception=interception,
+    )
+    return done, made[0].leaks()

@@ -77,9 +77,7 @@ class _WithSlope(torch.autograd.Function):
         return grad * ctx.slope(x, y).to(grad.dtype), None, None
 
 
-def with_slope(
-    x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
-) -> Tensor:
+def with_slope(x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
     """`y = evaluate(x)`, differentiated as if it were `slope(x, y) * x` with a constant slope."""
     return _WithSlope.apply(x, evaluate, slope)
 

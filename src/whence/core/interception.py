@@ -25,10 +25,7 @@ __all__ = ["Interception", "Leaf"]
 
 # Asked for a thousand times in a forward pass, and nothing to do with relevance.
 PASSED = frozenset(
-    "size dim numel stride is_floating_point is_complex is_contiguous data_ptr element_size get_device storage_offset "
-    "ndimension nelement is_tensor _set_grad_enabled is_cuda register_hook requires_grad_ __len__ len item tolist "
-    "numpy is_inference has_names is_same_size untyped_storage set_ backward retain_grad hash repr format bool "
-    "is_nonzero _is_view".split()
+    ["size", "dim", "numel", "stride", "is_floating_point", "is_complex", "is_contiguous", "data_ptr", "element_size", "get_device", "storage_offset", "ndimension", "nelement", "is_tensor", "_set_grad_enabled", "is_cuda", "register_hook", "requires_grad_", "__len__", "len", "item", "tolist", "numpy", "is_inference", "has_names", "is_same_size", "untyped_storage", "set_", "backward", "retain_grad", "hash", "repr", "format", "bool", "is_nonzero", "_is_view"]
 )
 LOOKUPS = frozenset({"embedding", "getitem", "index_select"})
 
@@ -166,9 +163,7 @@ class Interception(TorchFunctionMode):
     def _in_place(self, call: Call, rule: Rule) -> Any:
         """x.mul_(y) under a rule: the rule works on a copy, the result is written into x."""
         target = call.args[0]
-        fresh = Call(
-            out_of_place(call.func), call.name, (target.clone(), *call.args[1:]), call.kwargs, self
-        )
+        fresh = Call(out_of_place(call.func), call.name, (target.clone(), *call.args[1:]), call.kwargs, self)
         return target.copy_(self._apply(rule, fresh))
 
     def _without_rule(self, call: Call) -> Any:

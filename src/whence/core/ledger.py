@@ -43,9 +43,7 @@ class NoLedger:
     def constant(self, kind: str, function: str, out: Tensor, value: Any) -> None:
         return
 
-    def measure(
-        self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]
-    ) -> Any:
+    def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
         return compute(*inputs)
 
 
@@ -79,9 +77,7 @@ class Ledger(NoLedger):
         entry = self._entry(kind, function)
         on_gradient(out, lambda grad: self._add(entry, grad, value))
 
-    def measure(
-        self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]
-    ) -> Any:
+    def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
         """Run `compute(*inputs)` and enter what it takes in less what it hands on."""
         if not self.open:
             return compute(*inputs)

@@ -7,7 +7,7 @@ Python objects. Rules are tables keyed by the one name they share, here `"add"`.
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import lru_cache
+from functools import cache
 from typing import NamedTuple
 
 import torch
@@ -63,7 +63,7 @@ class Name(NamedTuple):
     inplace: bool
 
 
-@lru_cache(maxsize=None)
+@cache
 def name_of(func: Callable) -> Name:
     """Canonical name of `func`.
 

@@ -58,6 +58,7 @@ def propagate(
     receipt: Receipt = "full",
     layer: Layer = "word",
     module: nn.Module | None = None,
+    interception: Callable[..., Interception] = Interception,
 ) -> Propagation:
     """Explain `target(forward(inputs))`, one number per example, by the inputs named in `sources`.
 
@@ -74,7 +75,7 @@ def propagate(
     length = first.shape[1] if first.dim() > 1 else None
     wants_ledger = receipt != "short" or layer != "word"
     ledger = Ledger(examples, length, module if receipt == "layers" else None) if wants_ledger else None
-    mode = Interception(recipe, table(recipe), ledger=ledger)
+    mode = interception(recipe, table(recipe), ledger=ledger)
     prepared = dict(inputs)
     with torch.enable_grad(), mode:
         for name in sources:
@@ -83,7 +84,9 @@ def propagate(
         outputs = forward(prepared)
         scores = target(outputs)
         if scores.shape != (examples,):
-            raise ValueError(f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}")
+            raise ValueError(
+                f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}"
+            )
         if not mode.leaves:
             raise ModelError(
                 "the model never looked its token ids up in an embedding table, so there is nothing to explain. "
@@ -93,7 +96,9 @@ def propagate(
         if ledger is not None:
             ledger.open = False  # recomputation in the backward pass must not be booked twice
         if not scores.requires_grad:
-            raise ModelError("the target does not depend on the input: no gradient path from the score to the embeddings")
+            raise ModelError(
+                "the target does not depend on the input: no gradient path from the score to the embeddings"
+            )
         grads = _backward(scores, [leaf.tensor for leaf in mode.leaves])
     return _collected(mode, grads, inputs, sources, scores, outputs, layer)
 
@@ -105,7 +110,13 @@ def _backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]
     `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
     """
     return _engine_run_backward(
-        (scores,), (torch.ones_like(scores),), False, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
+        (scores,),
+        (torch.ones_like(scores),),
+        False,
+        False,
+        tuple(leaves),
+        allow_unreachable=True,
+        accumulate_grad=False,
     )
 
 
@@ -134,7 +145,10 @@ def _collected(
             sinks["constant"] = sinks.get("constant", 0) + elsewhere
         if layer != "word" and ledger is not None:
             relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
-        total = sum(r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else torch.float32) for r in relevance.values())
+        total = sum(
+            r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else torch.float32)
+            for r in relevance.values()
+        )
     if not torch.isfinite(total).all():
         raise NumericsError(_not_finite(target))
     return Propagation(

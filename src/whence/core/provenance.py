@@ -18,15 +18,11 @@ __all__ = ["follow", "provenance_of", "trace"]
 
 # Functions that move elements without looking at them. Applied to the companions as well.
 MOVES = frozenset(
-    "getitem view reshape flatten squeeze unsqueeze expand expand_as repeat transpose permute movedim t roll flip narrow "
-    "select split chunk unbind index_select gather take_along_dim repeat_interleave tile view_as reshape_as unflatten "
-    "contiguous clone cat stack hstack vstack pad unfold masked_select take".split()
+    ["getitem", "view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "transpose", "permute", "movedim", "t", "roll", "flip", "narrow", "select", "split", "chunk", "unbind", "index_select", "gather", "take_along_dim", "repeat_interleave", "tile", "view_as", "reshape_as", "unflatten", "contiguous", "clone", "cat", "stack", "hstack", "vstack", "pad", "unfold", "masked_select", "take"]
 )
 # Comparisons say something about the ids, but what they give is not an id (RoBERTa's positions come from one).
 ENDS = frozenset(
-    "eq ne lt le gt ge isin argmax cumsum sum any all bool equal argsort sort max min one_hot zeros_like ones_like full_like "
-    "empty_like rand_like randint_like new_zeros new_ones new_full new_empty bitwise_and bitwise_or logical_and logical_or "
-    "logical_not searchsorted bucketize nonzero".split()
+    ["eq", "ne", "lt", "le", "gt", "ge", "isin", "argmax", "cumsum", "sum", "any", "all", "bool", "equal", "argsort", "sort", "max", "min", "one_hot", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randint_like", "new_zeros", "new_ones", "new_full", "new_empty", "bitwise_and", "bitwise_or", "logical_and", "logical_or", "logical_not", "searchsorted", "bucketize", "nonzero"]
 )
 
 
@@ -46,7 +42,7 @@ def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: 
     """Give `out` the provenance that `func` gives it."""
     found = next((p for p in map(provenance_of, _flat(args)) if p is not None), None)
     if found is None or name in ENDS:
-        return
+        return None
     source, places = found
     if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
         return _written(func, name, args, kwargs, out, source)
@@ -55,7 +51,7 @@ def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: 
             with torch._C.DisableTorchFunction():
                 moved = func(*(_companion(a, source) for a in args), **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
-            return
+            return None
         pairs = zip(out, moved, strict=True) if isinstance(out, (tuple, list)) else [(out, moved)]
         for o, m in pairs:
             if isinstance(o, Tensor) and o.shape == m.shape:
@@ -89,7 +85,13 @@ def _companion(value: Any, source: str) -> Any:
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
         known = any(provenance_of(v) is not None for v in value)
         return type(value)(
-            (found[1] if (found := provenance_of(v)) else torch.full_like(v, -1) if known and not v.is_floating_point() else v)
+            (
+                found[1]
+                if (found := provenance_of(v))
+                else torch.full_like(v, -1)
+                if known and not v.is_floating_point()
+                else v
+            )
             for v in value
         )
     return value

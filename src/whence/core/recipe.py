@@ -135,7 +135,12 @@ for _recipe in (
     ),
     Recipe("attn_lrp", activation="slope", norm="detach", **_HALVES, source="Achtibat et al. 2024, AttnLRP"),
     Recipe(
-        "libragrad", softmax="detach", activation="gate", product="half", norm="detach", source="Mehri et al. 2025, LibraGrad"
+        "libragrad",
+        softmax="detach",
+        activation="gate",
+        product="half",
+        norm="detach",
+        source="Mehri et al. 2025, LibraGrad",
     ),
     Recipe("gim", softmax=2.0, norm="detach", **_HALVES, source="Edin et al. 2025, Gradient Interaction Modifications"),
 ):

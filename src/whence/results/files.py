@@ -34,7 +34,11 @@ def renderer(name: str) -> Callable[[Any], Any]:
 
 
 def to_dict(exp: Explanation) -> dict[str, Any]:
-    data = {f.name: getattr(exp, f.name) for f in fields(exp) if f.name not in ("scores", "image", "conservation", "prediction")}
+    data = {
+        f.name: getattr(exp, f.name)
+        for f in fields(exp)
+        if f.name not in ("scores", "image", "conservation", "prediction")
+    }
     return {
         "format": FORMAT,
         **{k: list(v) if isinstance(v, tuple) else v for k, v in data.items()},

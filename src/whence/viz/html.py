@@ -18,7 +18,9 @@ __all__ = ["fragment", "page"]
 def fragment(exp: Explanation) -> str:
     """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
     body = _image(exp) if exp.is_image else _tokens(exp)
-    foot = f'<div style="opacity:.65;font-size:.85em">{escape_html.escape(receipt(exp))}</div>' if exp.conservation else ""
+    foot = (
+        f'<div style="opacity:.65;font-size:.85em">{escape_html.escape(receipt(exp))}</div>' if exp.conservation else ""
+    )
     return (
         f'<div style="font-family:system-ui,sans-serif;line-height:1.9"><div><b>{escape_html.escape(header(exp))}</b></div>'
         f"{body}{foot}</div>"
@@ -62,7 +64,9 @@ def _picture(exp: Explanation) -> str:
 def page(exp: Explanation) -> str:
     """A file that needs nothing else."""
     title = escape_html.escape(f"{exp.target} by {exp.method}")
-    facts = "".join(f"<li>{escape_html.escape(str(k))}: {escape_html.escape(str(v))}</li>" for k, v in exp.provenance.items())
+    facts = "".join(
+        f"<li>{escape_html.escape(str(k))}: {escape_html.escape(str(v))}</li>" for k, v in exp.provenance.items()
+    )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{title}</title><style>:root{{color-scheme:light dark}}body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}"

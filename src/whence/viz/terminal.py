@@ -34,15 +34,17 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
 
 
 def _pieces(exp: Explanation) -> list[str]:
-    """Tokens with the white space that stood between them in the text."""
-    pieces, end = [], 0
+    """Tokens with the white space that stood between them in the text; special tokens stand apart."""
+    pieces, end, glued = [], 0, True
     for i, token in enumerate(exp.tokens):
         start, stop = exp.offsets[i] if exp.offsets else (0, 0)
-        known = exp.text is not None and not exp.sides and stop > start
-        gap = exp.text[end:start] if known and start > end else ""  # type: ignore[index]
-        end = stop if known else end
         shown = token.replace("\n", "⏎").replace("\t", "→")
-        pieces.append((gap if known else " " if i else "") + shown if not shown.startswith(" ") else shown)
+        if exp.text is not None and exp.offsets and stop > start:
+            gap = exp.text[end:start] if start > end else "" if glued else " "
+            end, glued = max(end, stop), True
+        else:
+            gap, glued = "" if i == 0 or shown.startswith(" ") else " ", False
+        pieces.append(gap + shown)
     return pieces
 
 
@@ -85,5 +87,3 @@ def plain(exp: Explanation) -> str:
     if exp.conservation:
         lines.append(receipt(exp))
     return "\n".join(lines)
-
-

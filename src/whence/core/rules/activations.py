@@ -100,7 +100,9 @@ def slope(call: Call) -> Any:
     derivative = kind.derivative_at_zero
 
     def evaluate(value: Tensor) -> Tensor:
-        return call.func(value, *call.args[1:], **{k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")})
+        return call.func(
+            value, *call.args[1:], **{k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
+        )
 
     if kind.slope is not None and _default_shape(call):
         closed = kind.slope
@@ -205,7 +207,22 @@ def glu(call: Call) -> Any:
         return a * torch.sigmoid(b)
 
 
-DEVIATIONS = ("rsqrt", "sqrt", "std", "var", "norm", "frobenius_norm", "reciprocal", "inverse", "linalg_inv", "pinverse", "cdist", "logsumexp", "prod", "hypot")
+DEVIATIONS = (
+    "rsqrt",
+    "sqrt",
+    "std",
+    "var",
+    "norm",
+    "frobenius_norm",
+    "reciprocal",
+    "inverse",
+    "linalg_inv",
+    "pinverse",
+    "cdist",
+    "logsumexp",
+    "prod",
+    "hypot",
+)
 WITHOUT_GRADIENT = ("sign", "sgn", "heaviside")
 UNDEFINED_AT_ZERO = ("log", "log2", "log10", "acos", "atan2", "angle", "digamma", "lgamma", "erfinv", "polar", "rpow")
 

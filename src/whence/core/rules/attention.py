@@ -167,7 +167,9 @@ def _combined_mask(a: dict[str, Any], batch: int, heads: int, length: int, keys:
             continue
         if part.dtype == torch.bool:
             part = torch.zeros(part.shape, dtype=like.dtype, device=like.device).masked_fill(part, -torch.inf)
-        if part is padding or (padding is not None and part.shape == padding.shape and part.shape == (batch, keys) and mask is None):
+        if part is padding or (
+            padding is not None and part.shape == padding.shape and part.shape == (batch, keys) and mask is None
+        ):
             part = part.reshape(batch, 1, 1, keys)
         elif part.dim() == 3:
             part = part.reshape(batch, heads, length, keys)

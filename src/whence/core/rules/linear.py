@@ -102,5 +102,3 @@ def _clamp(bias: Tensor | None, low: float | None, high: float | None) -> Tensor
 
 def rules(recipe: Recipe) -> dict[str, Rule]:
     return {"linear": layer(recipe.linear), **dict.fromkeys(CONVOLUTIONS, layer(recipe.conv))}
-
-

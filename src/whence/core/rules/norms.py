@@ -26,7 +26,9 @@ def layer_norm(call: Call) -> Any:
     if mode == "detach":
         out = detached_layer_norm(x, shape, weight, bias, eps)
     elif mode == "detach_mean":
-        out = call.ledger.measure("norm", "layer_norm", [x], lambda x: detached_layer_norm(x, shape, weight, bias, eps, through_mean=False))
+        out = call.ledger.measure(
+            "norm", "layer_norm", [x], lambda x: detached_layer_norm(x, shape, weight, bias, eps, through_mean=False)
+        )
         return out
     elif mode == "identity":
         out = _identity(x, run, bias)

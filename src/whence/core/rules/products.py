@@ -13,7 +13,25 @@ from whence.core.recipe import Recipe
 
 __all__ = ["rules"]
 
-MATRIX = ("matmul", "mm", "bmm", "mv", "dot", "inner", "outer", "ger", "einsum", "tensordot", "chain_matmul", "kron", "bilinear", "cross", "vdot", "vecdot", "linalg_vecdot")
+MATRIX = (
+    "matmul",
+    "mm",
+    "bmm",
+    "mv",
+    "dot",
+    "inner",
+    "outer",
+    "ger",
+    "einsum",
+    "tensordot",
+    "chain_matmul",
+    "kron",
+    "bilinear",
+    "cross",
+    "vdot",
+    "vecdot",
+    "linalg_vecdot",
+)
 
 
 def multiply(call: Call) -> Any:
@@ -83,7 +101,7 @@ def divide(call: Call) -> Any:
     if call.recipe.norm == "gradient":
         inputs = [t for t in (x, y) if is_tainted(t)]
         first, second = call.args
-        compute = (lambda *t: call.func(*_fill((first, second), t), **call.kwargs))
+        compute = lambda *t: call.func(*_fill((first, second), t), **call.kwargs)
         out = call.ledger.measure("norm", call.name, inputs, compute)
         mark_role(out, "deviation" if not is_tainted(x) else None)
         return out

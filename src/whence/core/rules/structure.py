@@ -41,13 +41,11 @@ LINEAR = frozenset(
     "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int bool "
     "broadcast_shapes assert_async _assert_async signbit logical_and logical_or".split()
 )
-CASTS = frozenset("to type type_as float double half bfloat16 contiguous clone relu leaky_relu abs neg dropout".split())
+CASTS = frozenset(["to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "relu", "leaky_relu", "abs", "neg", "dropout"])
 
 # Linear in all their tensors together: what is not tainted is a constant summand.
 JOINS = frozenset(
-    "cat stack hstack vstack dstack column_stack where masked_fill masked_scatter index_put index_add index_copy "
-    "index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add setitem copy lerp pad fill "
-    "constant_pad_nd block_diag".split()
+    ["cat", "stack", "hstack", "vstack", "dstack", "column_stack", "where", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy", "index_fill", "select_scatter", "slice_scatter", "diagonal_scatter", "scatter", "scatter_add", "setitem", "copy", "lerp", "pad", "fill", "constant_pad_nd", "block_diag"]
 )
 
 

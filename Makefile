@@ -1,0 +1,44 @@
+# whence: two commands on a fresh machine are `make demo` and `make test`.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+STAMP  := $(VENV)/.installed
+DATA   ?= data
+
+.PHONY: demo test check lint types zoo bench docs clean help
+
+help:            ## what can be made
+	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
+
+$(STAMP): pyproject.toml constraints.txt
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt torch
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[dev]'
+	touch $@
+
+demo: $(STAMP)   ## explain a sentence with the bundled model
+	$(BIN)/whence explain "a gorgeous, witty, seductive movie"
+
+test: $(STAMP)   ## run the tests
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+
+check: lint types ## lint and types
+
+lint: $(STAMP)
+	$(BIN)/ruff check src tests zoo benchmarks training
+	$(BIN)/ruff format --check src tests zoo benchmarks training
+
+types: $(STAMP)
+	$(BIN)/mypy
+
+zoo: $(STAMP)    ## explain every architecture of transformers; writes docs/coverage.md
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m zoo --write docs/coverage.md
+
+bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
+	$(BIN)/python -m benchmarks.speed --write docs/benchmarks.md
+
+docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
+	$(BIN)/python -m whence.cli methods --markdown > docs/methods.md
+
+clean:
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

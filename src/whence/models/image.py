@@ -1,0 +1,127 @@
+"""Image classifiers. Relevance is read at the pixels and summed over patches."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from torch import Tensor, nn
+
+from whence.errors import InputError
+from whence.models.adapter import AbstractAdapter
+from whence.models.examples import Example
+
+__all__ = ["ImageClassifier"]
+
+
+class ImageClassifier(AbstractAdapter):
+    """Takes paths, PIL images, arrays (height, width, channels) and tensors (channels, height, width).
+
+    Tensors are taken as they are: already normalised. Everything else goes through the processor.
+    """
+
+    task = "image-classification"
+
+    def __init__(self, module: nn.Module, processor: Any = None, **options: Any):
+        super().__init__(module, **options)
+        self.processor = processor
+
+    @property
+    def sources(self) -> tuple[str, ...]:
+        return ("pixel_values",)
+
+    @property
+    def mixes_lengths(self) -> bool:
+        return True
+
+    def encode(self, inputs: Any, **options: Any) -> tuple[list[Example], bool]:
+        if isinstance(inputs, dict):
+            pixels = inputs.get("pixel_values")
+            if pixels is None:
+                raise InputError(f"encoded images must hold 'pixel_values'; got {sorted(inputs)}")
+            batch = pixels if pixels.dim() == 4 else pixels[None]
+            return [self._tensor(row) for row in batch], len(batch) == 1
+        if isinstance(inputs, Tensor) and inputs.dim() == 4:
+            return [self._tensor(row) for row in inputs], False
+        single = not isinstance(inputs, (list, tuple))
+        items: Sequence[Any] = [inputs] if single else inputs
+        if not items:
+            raise InputError("the list of images is empty")
+        return [self._tensor(i) if isinstance(i, Tensor) else self._picture(i) for i in items], single
+
+    def _tensor(self, pixels: Tensor) -> Example:
+        if pixels.dim() != 3:
+            raise InputError(f"an image tensor has shape (channels, height, width), not {tuple(pixels.shape)}")
+        return Example({"pixel_values": pixels.float()}, image=_shown(pixels.float().numpy(force=True)))
+
+    def _picture(self, item: Any) -> Example:
+        image = _opened(item)
+        if self.processor is None:
+            raise InputError(
+                "this model came without an image processor. Pass a normalised tensor (channels, height, width), "
+                "or load it with one: whence.load((module, processor))"
+            )
+        channels = getattr(self.config, "num_channels", 3)
+        image = image.convert("L" if channels == 1 else "RGB")
+        array = np.asarray(image)
+        array = array[..., None] if array.ndim == 2 else array
+        encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
+        pixels = encoded["pixel_values"][0]
+        size = (pixels.shape[2], pixels.shape[1])
+        shown = np.asarray(image.convert("RGB").resize(size))
+        return Example({"pixel_values": pixels}, image=shown)
+
+    def scores_of(self, relevance: dict[str, Tensor], examples: Sequence[Example], n: int) -> np.ndarray:
+        """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""
+        pixels = relevance["pixel_values"][n].float().sum(0)
+        rows, columns = self.grid(pixels.shape)
+        patches = pixels.reshape(rows, pixels.shape[0] // rows, columns, pixels.shape[1] // columns)
+        return patches.sum((1, 3)).cpu().numpy()
+
+    def grid(self, size: Sequence[int]) -> tuple[int, int]:
+        """Rows and columns of patches; pixels themselves where the model has no patches that tile the image."""
+        height, width = size
+        first = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
+        step = first.stride if first is not None and first.stride == first.kernel_size else None
+        if step is None:
+            given = getattr(self.config, "patch_size", None)
+            step = (given, given) if isinstance(given, int) else (1, 1)
+        if height % step[0] or width % step[1]:
+            return height, width
+        return height // step[0], width // step[1]
+
+
+def _opened(item: Any) -> Any:
+    from PIL import Image, UnidentifiedImageError
+
+    if isinstance(item, Image.Image):
+        return item
+    if isinstance(item, np.ndarray):
+        array = item.squeeze(-1) if item.ndim == 3 and item.shape[-1] == 1 else item
+        if array.dtype != np.uint8:
+            raise InputError(
+                f"an image array holds uint8 values from 0 to 255, not {array.dtype}; pass a tensor if it is normalised"
+            )
+        return Image.fromarray(array)
+    if not isinstance(item, (str, Path)):
+        raise InputError(
+            f"can't read an image from {type(item).__name__}: pass a path, a PIL image, an array or a tensor"
+        )
+    try:
+        image = Image.open(item)
+        image.load()
+        return image
+    except FileNotFoundError:
+        raise InputError(f"no such image: {str(item)!r}") from None
+    except (UnidentifiedImageError, OSError) as error:
+        raise InputError(f"{str(item)!r} can't be read as an image: {error}") from None
+
+
+def _shown(pixels: np.ndarray) -> np.ndarray:
+    """Normalised pixels stretched to 0…255 for people."""
+    low, high = float(pixels.min()), float(pixels.max())
+    scaled = ((pixels - low) / (high - low or 1) * 255).astype(np.uint8)
+    image = np.moveaxis(scaled, 0, -1)
+    return np.repeat(image, 3, -1) if image.shape[-1] == 1 else image[..., :3]

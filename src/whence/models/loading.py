@@ -1,0 +1,193 @@
+"""From a name, a folder or objects in memory to a model that can be explained."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from contextlib import contextmanager
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+
+from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
+from whence.models import image, text
+from whence.models.adapter import AbstractAdapter
+from whence.models.plain import PlainModule
+
+__all__ = ["BUNDLED", "as_model", "load"]
+
+BUNDLED = ("sentiment", "digits")
+"""Models that come with the package."""
+
+# Endings of class names in transformers say what a head does. First match wins.
+HEADS: tuple[tuple[str, str, type[AbstractAdapter]], ...] = (
+    ("ForSequenceClassification", "AutoModelForSequenceClassification", text.TextClassifier),
+    ("ForTokenClassification", "AutoModelForTokenClassification", text.TokenClassifier),
+    ("ForQuestionAnswering", "AutoModelForQuestionAnswering", text.QuestionAnswering),
+    ("ForMaskedLM", "AutoModelForMaskedLM", text.MaskedLM),
+    ("ForImageClassification", "AutoModelForImageClassification", image.ImageClassifier),
+    ("ForConditionalGeneration", "AutoModelForSeq2SeqLM", text.Seq2SeqLM),
+    ("ForCausalLM", "AutoModelForCausalLM", text.CausalLM),
+    ("LMHeadModel", "AutoModelForCausalLM", text.CausalLM),
+)
+TASKS = {adapter.task: (auto, adapter) for _, auto, adapter in reversed(HEADS)}
+DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+
+def load(
+    model: str | Path | tuple[nn.Module, Any] | nn.Module,
+    *,
+    task: str | None = None,
+    device: str | torch.device | None = None,
+    dtype: str | torch.dtype | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+) -> AbstractAdapter:
+    """Load a model: a bundled name, a hub id, a local folder, or `(module, tokenizer or processor)`.
+
+    >>> load("sentiment").labels
+    ('negative', 'positive')
+
+    Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`.
+    """
+    if isinstance(model, AbstractAdapter):
+        return model
+    if isinstance(model, nn.Module):
+        return _adapter(model, None, task, name="")
+    if isinstance(model, tuple):
+        if len(model) != 2 or not isinstance(model[0], nn.Module):
+            raise InputError("pass (module, tokenizer) or (module, image processor)")
+        return _adapter(model[0], model[1], task, name="")
+    return _from_files(str(model), task, device, _dtype(dtype), revision, trust_remote_code)
+
+
+as_model = load
+
+
+def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
+    if dtype is None:
+        return torch.float32
+    if isinstance(dtype, torch.dtype):
+        return dtype
+    if dtype not in DTYPES:
+        raise UnknownNameError("dtype", dtype, DTYPES)
+    return DTYPES[dtype]
+
+
+def _adapter(module: nn.Module, companion: Any, task: str | None, name: str) -> AbstractAdapter:
+    kind = _kind(type(module).__name__, task)
+    if kind is None:
+        if companion is not None:
+            raise ModelError(
+                f"can't tell what {type(module).__name__} predicts from its name. Pass task=, one of: {', '.join(TASKS)}"
+            )
+        return PlainModule(module, name=name)
+    return kind(module, companion, name=name or getattr(getattr(module, "config", None), "_name_or_path", ""))  # type: ignore[call-arg]
+
+
+def _kind(class_name: str, task: str | None) -> Any:
+    if task is not None:
+        if task not in TASKS:
+            raise UnknownNameError("task", task, TASKS)
+        return TASKS[task][1]
+    return next((adapter for ending, _, adapter in HEADS if class_name.endswith(ending)), None)
+
+
+def _from_files(
+    name: str, task: str | None, device: Any, dtype: torch.dtype, revision: str | None, trust_remote_code: bool
+) -> AbstractAdapter:
+    import transformers
+
+    source = _location(name)
+    options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    try:
+        config = transformers.AutoConfig.from_pretrained(source, **options)
+        auto, kind = _auto_class(config, task, name)
+        with _quiet():
+            module = getattr(transformers, auto).from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
+    except (OSError, ValueError) as error:
+        raise _not_loaded(name, error) from error
+    module = module.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    companion = _companion(kind, source, options, name)
+    return kind(module, companion, name=name)
+
+
+@contextmanager
+def _quiet() -> Iterator[None]:
+    """Without the progress bar over weights: it is a line of noise before every answer of the command."""
+    from transformers.utils import logging
+
+    shown = logging.is_progress_bar_enabled()
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        if shown:
+            logging.enable_progress_bar()
+
+
+def _location(name: str) -> str:
+    if name in BUNDLED:
+        return str(resources.files("whence") / "bundled" / name)
+    path = Path(name).expanduser()
+    if path.is_dir():
+        if not (path / "config.json").is_file():
+            raise ModelNotFoundError(f"the folder {name!r} holds no config.json: save the model with save_pretrained()")
+        return str(path)
+    if path.is_absolute() or name.startswith(("./", "../", "~")):
+        raise ModelNotFoundError(f"no such folder: {name!r}")
+    return name
+
+
+def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, Any]:
+    if task is not None:
+        if task not in TASKS:
+            raise UnknownNameError("task", task, TASKS)
+        return TASKS[task]
+    for architecture in config.architectures or ():
+        for ending, auto, adapter in HEADS:
+            if architecture.endswith(ending):
+                return auto, adapter
+    raise ModelError(
+        f"{name!r} does not say what it predicts (architectures: {config.architectures}). "
+        f"Pass task=, one of: {', '.join(TASKS)}"
+    )
+
+
+def _companion(kind: Any, source: str, options: dict[str, Any], name: str) -> Any:
+    import transformers
+
+    wanted = transformers.AutoImageProcessor if kind is image.ImageClassifier else transformers.AutoTokenizer
+    try:
+        return wanted.from_pretrained(source, **options)
+    except (OSError, ValueError, ImportError, KeyError) as error:
+        what = "image processor" if kind is image.ImageClassifier else "tokenizer"
+        raise ModelError(
+            f"{name!r} has weights but its {what} can't be loaded ({_first_line(error)}). "
+            f"Load both yourself and pass them: whence.load((module, {what.split()[-1]}))"
+        ) from error
+
+
+def _not_loaded(name: str, error: Exception) -> ModelError:
+    message = str(error)
+    if "safetensors" in message:
+        return ModelError(
+            f"{name!r} has no safetensors weights, and pickled weights can run code. Convert it once with "
+            "model.save_pretrained(folder), then load the folder."
+        )
+    if "trust_remote_code" in message:
+        return ModelError(
+            f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
+        )
+    offline = " (offline mode is on)" if os.environ.get("HF_HUB_OFFLINE") else ""
+    return ModelNotFoundError(
+        f"can't load {name!r}{offline}: {_first_line(error)} "
+        f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
+    )
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

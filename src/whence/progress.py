@@ -1,0 +1,43 @@
+"""A progress bar that shows itself only when work takes longer than a moment, and only to people."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator
+from typing import TypeVar
+
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
+
+__all__ = ["track"]
+
+T = TypeVar("T")
+MOMENT = 1.0
+
+
+def track(
+    items: Iterable[T], what: str, total: int, sizes: Iterable[int] | None = None, *, show: bool | None = None
+) -> Iterator[T]:
+    """Yield `items`, drawing progress on standard error once a second has passed.
+
+    `sizes` says how many units each item stands for; `show` forces the bar on or off.
+    """
+    console = Console(stderr=True)
+    if show is False or (show is None and not console.is_terminal):
+        yield from items
+        return
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
+    bar = Progress(*columns, console=console, transient=True)
+    task = bar.add_task(what, total=total)
+    start, running = time.monotonic(), False
+    counts = iter(sizes) if sizes is not None else None
+    try:
+        for item in items:
+            yield item
+            bar.advance(task, next(counts) if counts is not None else 1)
+            if not running and time.monotonic() - start > MOMENT:
+                bar.start()
+                running = True
+    finally:
+        if running:
+            bar.stop()
