@@ -24,6 +24,7 @@ from sentiment_data import (
     read_polarity,
     read_tsv,
     split_sentences,
+    squash,
 )
 from student import TEMPERATURE, Lessons, distil, inherit_embeddings, new_student, save_tokenizer, train_tokenizer
 from teachers import fine_tune, joint_accuracy, teach
@@ -74,6 +75,8 @@ def read_texts(folder: Path, quick: bool) -> Texts:
         phrases, polarity, reviews = phrases.sample(100, 0), polarity.sample(40, 0), reviews.sample(3, 0)
     before = f"{len(phrases)} phrases, {len(polarity)} sentences, {len(reviews)} reviews"
     phrases = phrases.only([not leak.equals(text) for text in phrases.texts])
+    twins = {squash(text) for text in imdb.texts}
+    reviews = reviews.only([squash(text) not in twins for text in reviews.texts])
     polarity, reviews = leak.clean(polarity), leak.clean(reviews)
     say(f"{before}; {len(phrases)}, {len(polarity)}, {len(reviews)} without evaluation sentences")
     parts = [text for review in reviews.texts for text in split_sentences(review) if 3 <= len(text.split()) <= 60]
@@ -137,7 +140,7 @@ No dev or test sentence or label was used, neither to train nor to choose a chec
 those of the last step. Training phrases of SST-2 that equal a dev or test sentence were dropped. Sentence
 Polarity contains SST-2's sentences, so every extra text was dropped that equals a dev or test sentence, lies within
 one, contains one of 15 characters or more, or shares a run of 30 characters with one (letters and digits alone, so
-that "is n't" meets "isn't").
+that "is n't" meets "isn't"). Training reviews that equal one of the IMDB test reviews were dropped too.
 
 ## Limits
 - Two classes only: neutral, mixed or off-topic text is still called negative or positive, often with confidence.

@@ -36,7 +36,7 @@ def write(verdicts: list[Verdict], path: str) -> None:
         "| check | means | relative error below |",
         "|---|---|---|",
         f"| forward | logits under the recipe equal the plain model's | {FORWARD:g} |",
-        f"| conservation | recipe `exact`: relevance of inputs + biases and constants = explained logit | {CONSERVATION:g} |",
+        f"| conservation | `exact`: inputs + biases and other constants = explained logit | {CONSERVATION:g} |",
         f"| batch | two examples at once equal one by one | {BATCH:g} |",
         f"| padding | three padding tokens change nothing and get nothing | {PADDING:g} |",
         "",

@@ -25,9 +25,8 @@ def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view
     """
     made, shape = out, out.shape
     base = out._base if out._is_view() and not of_view else None
-    if base is not None and base.grad_fn is not None and base.numel() == out.numel():
-        if base.is_contiguous() and out.is_contiguous() and base.dtype == out.dtype:
-            made = base
+    if base is not None and base.grad_fn is not None and _same_order(base, out):
+        made = base
     node, number = made.grad_fn, made.output_nr
     if node is None:
         return
@@ -41,6 +40,10 @@ def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view
 
     made_shape = made.shape
     node.register_prehook(before)
+
+
+def _same_order(base: Tensor, view: Tensor) -> bool:
+    return base.numel() == view.numel() and base.dtype == view.dtype and base.is_contiguous() and view.is_contiguous()
 
 
 class _ScaleGradient(torch.autograd.Function):

@@ -25,7 +25,10 @@ __all__ = ["Interception", "Leaf"]
 
 # Asked for a thousand times in a forward pass, and nothing to do with relevance.
 PASSED = frozenset(
-    ["size", "dim", "numel", "stride", "is_floating_point", "is_complex", "is_contiguous", "data_ptr", "element_size", "get_device", "storage_offset", "ndimension", "nelement", "is_tensor", "_set_grad_enabled", "is_cuda", "register_hook", "requires_grad_", "__len__", "len", "item", "tolist", "numpy", "is_inference", "has_names", "is_same_size", "untyped_storage", "set_", "backward", "retain_grad", "hash", "repr", "format", "bool", "is_nonzero", "_is_view"]
+    "size dim numel stride is_floating_point is_complex is_contiguous data_ptr element_size get_device "
+    "storage_offset ndimension nelement is_tensor _set_grad_enabled is_cuda register_hook requires_grad_ "
+    "__len__ len item tolist numpy is_inference has_names is_same_size untyped_storage set_ backward "
+    "retain_grad hash repr format bool is_nonzero _is_view".split()
 )
 LOOKUPS = frozenset({"embedding", "getitem", "index_select"})
 

@@ -17,12 +17,15 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from collections.abc import Callable, Sequence
+from functools import partial
+from types import FrameType
 from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
 
 from whence.core.backward import on_gradient
+from whence.core.numerics import widened
 
 __all__ = ["Entry", "Ledger", "NoLedger"]
 
@@ -72,7 +75,7 @@ class Ledger(NoLedger):
         if not isinstance(value, Tensor):
             if value == 0:
                 return
-            value = torch.tensor(value, dtype=torch.float32, device=out.device)
+            value = torch.tensor(value, dtype=torch.promote_types(out.dtype, torch.float32), device=out.device)
         value = value.detach()
         entry = self._entry(kind, function)
         on_gradient(out, lambda grad: self._add(entry, grad, value))
@@ -100,7 +103,7 @@ class Ledger(NoLedger):
         for x, original in zip(watched, inputs, strict=True):
             if x is not original:
                 value = original.detach()
-                on_gradient(x, lambda grad, value=value: self._add(entry, grad, value, sign=-1), of_view=True)
+                on_gradient(x, partial(self._add, entry, value=value, sign=-1), of_view=True)
         return result
 
     # -- reading ---------------------------------------------------------------------------------------------
@@ -129,7 +132,7 @@ class Ledger(NoLedger):
 
         A look at the stack instead of module hooks: hooks would change the user's model.
         """
-        frame = sys._getframe(3)
+        frame: FrameType | None = sys._getframe(3)
         while frame is not None:
             owner = frame.f_locals.get("self")
             if isinstance(owner, nn.Module) and id(owner) in self._names:
@@ -141,7 +144,7 @@ class Ledger(NoLedger):
         with torch.no_grad(), torch._C.DisableTorchFunction():
             rows = _inner(grad, value)
             if entry.kind == "position" and tuple(grad.shape[:2]) == (self.examples, self.length) and rows.dim() == 3:
-                token = rows.sum(-1, dtype=torch.float32)
+                token = widened(rows).sum(-1)
                 self.positions = token if self.positions is None else self.positions + token
             amount = sign * self._per_example(rows, grad)
             books = self.amounts if amount.dim() else self.unsplit
@@ -155,7 +158,7 @@ class Ledger(NoLedger):
             return rows.sum(dtype=wide).reshape(1)
         if axis is None:
             return rows.sum(dtype=wide)
-        if axis == "leading":
+        if isinstance(axis, str):  # the first axis holds examples and something else folded into one
             return rows.reshape(self.examples, -1).sum(1, dtype=wide)
         return rows.movedim(axis, 0).reshape(self.examples, -1).sum(1, dtype=wide)
 
@@ -182,8 +185,7 @@ def _marked_like(copy: Tensor, original: Tensor) -> Tensor:
 
 def _inner(grad: Tensor, value: Tensor) -> Tensor:
     """grad · value, summed over the last axis where that saves a pass over the data."""
-    if grad.dtype in (torch.float16, torch.bfloat16):
-        grad, value = grad.float(), value.float()
+    grad, value = widened(grad), widened(value)
     if value.dim() == 1 and value.shape[0] == grad.shape[-1] and value.dtype == grad.dtype and grad.dim() > 1:
         return torch.mv(grad.reshape(-1, grad.shape[-1]), value).reshape(grad.shape[:-1])
     product = (grad.conj() * value).real if torch.is_complex(grad) else grad * value

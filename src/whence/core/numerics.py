@@ -1,11 +1,11 @@
-"""The one place where relevance is divided by something."""
+"""The one place where relevance is divided by something, and where it is widened before it is summed."""
 
 from __future__ import annotations
 
 import torch
 from torch import Tensor
 
-__all__ = ["divide", "stabilise"]
+__all__ = ["divide", "stabilise", "widened"]
 
 
 def stabilise(denominator: Tensor, epsilon: float | None = None) -> Tensor:
@@ -23,3 +23,8 @@ def stabilise(denominator: Tensor, epsilon: float | None = None) -> Tensor:
 def divide(numerator: Tensor, denominator: Tensor, epsilon: float | None = None) -> Tensor:
     """`numerator / denominator`, finite where the denominator is zero."""
     return numerator / stabilise(denominator, epsilon)
+
+
+def widened(x: Tensor) -> Tensor:
+    """`x` in float32 where it is in half precision, which loses digits in sums; other precisions stay."""
+    return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x

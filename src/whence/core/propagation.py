@@ -14,6 +14,7 @@ from torch.autograd.graph import _engine_run_backward
 from whence.core.backward import OUR_FUNCTIONS
 from whence.core.interception import Interception, Leaf
 from whence.core.ledger import Ledger
+from whence.core.numerics import widened
 from whence.core.provenance import trace
 from whence.core.recipe import Recipe
 from whence.core.rules import table
@@ -145,10 +146,7 @@ def _collected(
             sinks["constant"] = sinks.get("constant", 0) + elsewhere
         if layer != "word" and ledger is not None:
             relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
-        total = sum(
-            r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else torch.float32)
-            for r in relevance.values()
-        )
+        total = _totals(relevance)
     if not torch.isfinite(total).all():
         raise NumericsError(_not_finite(target))
     return Propagation(
@@ -161,6 +159,12 @@ def _collected(
         ledger=ledger,
         root=root,
     )
+
+
+def _totals(relevance: dict[str, Tensor]) -> Tensor:
+    """All relevance of each example."""
+    parts = [r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else None) for r in relevance.values()]
+    return torch.stack(parts).sum(0)
 
 
 def _custom_functions(root: Any) -> set[str]:
@@ -180,19 +184,20 @@ def _custom_functions(root: Any) -> set[str]:
 
 
 def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Relevance x·∂f/∂x, summed over channels in float32 and put back at the places it was looked up for.
+    """Relevance x·∂f/∂x, summed over channels in float32 at least and put back at the places it was looked up for.
 
     Second comes what belongs to no token of the source: a model may put tokens of its own beside them.
     """
     nothing = torch.zeros(source.shape[0], device=source.device, dtype=torch.float64)
+    value = widened(leaf.tensor.detach())
     if grad is None:
-        return torch.zeros_like(source, dtype=torch.float32), nothing
+        return torch.zeros_like(source, dtype=value.dtype), nothing
     if leaf.positions is None:
-        return leaf.tensor.detach().float() * grad.float(), nothing
-    scores = (leaf.tensor.detach().float() * grad.float()).sum(-1)
+        return value * widened(grad), nothing
+    scores = (value * widened(grad)).sum(-1)
     places = leaf.positions.reshape(-1)
     known = places >= 0
-    flat = torch.zeros(source.numel(), device=source.device)
+    flat = torch.zeros(source.numel(), device=source.device, dtype=scores.dtype)
     flat.index_add_(0, places[known], scores.reshape(-1)[known])
     if not known.all() and scores.shape[0] == source.shape[0]:
         nothing = torch.where(known.view(scores.shape), 0.0, scores).flatten(1).sum(1, dtype=torch.float64)
@@ -212,7 +217,7 @@ def _with_positions(
     sinks = {**sinks, "position": sinks["position"] - moved}
     if layer == "embedding":
         return {**relevance, source: relevance[source] + share}, sinks
-    words = sum(r.flatten(1).sum(1, dtype=torch.float64) for r in relevance.values())
+    words = _totals(relevance)
     return {source: share}, {**sinks, "word": words}
 
 

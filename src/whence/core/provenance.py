@@ -18,11 +18,15 @@ __all__ = ["follow", "provenance_of", "trace"]
 
 # Functions that move elements without looking at them. Applied to the companions as well.
 MOVES = frozenset(
-    ["getitem", "view", "reshape", "flatten", "squeeze", "unsqueeze", "expand", "expand_as", "repeat", "transpose", "permute", "movedim", "t", "roll", "flip", "narrow", "select", "split", "chunk", "unbind", "index_select", "gather", "take_along_dim", "repeat_interleave", "tile", "view_as", "reshape_as", "unflatten", "contiguous", "clone", "cat", "stack", "hstack", "vstack", "pad", "unfold", "masked_select", "take"]
+    "getitem view reshape flatten squeeze unsqueeze expand expand_as repeat transpose permute movedim t roll "
+    "flip narrow select split chunk unbind index_select gather take_along_dim repeat_interleave tile view_as "
+    "reshape_as unflatten contiguous clone cat stack hstack vstack pad unfold masked_select take".split()
 )
 # Comparisons say something about the ids, but what they give is not an id (RoBERTa's positions come from one).
 ENDS = frozenset(
-    ["eq", "ne", "lt", "le", "gt", "ge", "isin", "argmax", "cumsum", "sum", "any", "all", "bool", "equal", "argsort", "sort", "max", "min", "one_hot", "zeros_like", "ones_like", "full_like", "empty_like", "rand_like", "randint_like", "new_zeros", "new_ones", "new_full", "new_empty", "bitwise_and", "bitwise_or", "logical_and", "logical_or", "logical_not", "searchsorted", "bucketize", "nonzero"]
+    "eq ne lt le gt ge isin argmax cumsum sum any all bool equal argsort sort max min one_hot zeros_like "
+    "ones_like full_like empty_like rand_like randint_like new_zeros new_ones new_full new_empty bitwise_and "
+    "bitwise_or logical_and logical_or logical_not searchsorted bucketize nonzero".split()
 )
 
 
@@ -42,16 +46,16 @@ def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: 
     """Give `out` the provenance that `func` gives it."""
     found = next((p for p in map(provenance_of, _flat(args)) if p is not None), None)
     if found is None or name in ENDS:
-        return None
+        return
     source, places = found
     if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
-        return _written(func, name, args, kwargs, out, source)
-    if name in MOVES:
+        _written(func, name, args, kwargs, out, source)
+    elif name in MOVES:
         try:
             with torch._C.DisableTorchFunction():
                 moved = func(*(_companion(a, source) for a in args), **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
-            return None
+            return
         pairs = zip(out, moved, strict=True) if isinstance(out, (tuple, list)) else [(out, moved)]
         for o, m in pairs:
             if isinstance(o, Tensor) and o.shape == m.shape:
@@ -74,7 +78,7 @@ def _written(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
     if target.shape == places.shape:
-        target._whence_from = (source, places)
+        target._whence_from = (source, places)  # type: ignore[union-attr]
 
 
 def _companion(value: Any, source: str) -> Any:

@@ -112,7 +112,7 @@ class Recipe:
 recipes: Registry[Recipe] = Registry("recipe")
 
 ALI = "Ali et al. 2022, XAI for Transformers: Better Explanations through Conservative Propagation"
-_HALVES = {"scores": 0.25, "values": 0.5, "product": "half"}
+_HALVES: Any = {"scores": 0.25, "values": 0.5, "product": "half"}
 for _recipe in (
     Recipe("gi", source="Shrikumar et al. 2016, Gradient×Input"),
     Recipe("ah", softmax="detach", source=ALI),

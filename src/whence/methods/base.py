@@ -72,7 +72,7 @@ def make(method: Any, **options: Any) -> AbstractMethod:
         if options:
             raise InputError(f"pass options to the method itself, {type(method).__name__}({', '.join(options)}=…)")
         return method
-    factory = methods[method]
+    factory: Any = methods[method]
     try:
         return factory(**options)
     except TypeError as error:

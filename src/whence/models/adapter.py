@@ -103,7 +103,8 @@ class AbstractAdapter(ABC):
         if isinstance(choice, (int, str, np.integer)):
             return Class(choice if isinstance(choice, str) else int(choice))
         raise InputError(
-            f"can't explain target {choice!r}: pass a class index, a label, whence.contrast(a, b), whence.span(), or a function"
+            f"can't explain target {choice!r}: pass a class index, a label, "
+            "whence.contrast(a, b), whence.span(), or a function of the outputs"
         )
 
     def score(

@@ -82,7 +82,8 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, name: str) -> 
     if kind is None:
         if companion is not None:
             raise ModelError(
-                f"can't tell what {type(module).__name__} predicts from its name. Pass task=, one of: {', '.join(TASKS)}"
+                f"can't tell what {type(module).__name__} predicts from its name. "
+                f"Pass task=, one of: {', '.join(TASKS)}"
             )
         return PlainModule(module, name=name)
     return kind(module, companion, name=name or getattr(getattr(module, "config", None), "_name_or_path", ""))  # type: ignore[call-arg]

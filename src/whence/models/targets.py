@@ -36,9 +36,9 @@ __all__ = [
 
 
 class Term(NamedTuple):
-    """One entry of the output: `weight · outputs[field][example, *index]`."""
+    """One entry of the output: `weight · outputs[field][example, *place]`."""
 
-    index: tuple[int, ...]
+    place: tuple[int, ...]
     weight: float = 1.0
     field: str = "logits"
 
@@ -262,7 +262,7 @@ def sum_of_terms(outputs: Any, terms: Sequence[Sequence[Term]]) -> Tensor:
         value = field_of(outputs, field)
         rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
         where = tuple(
-            torch.tensor(column, device=value.device) for column in zip(*((n, *t.index) for n, t in rows), strict=True)
+            torch.tensor(column, device=value.device) for column in zip(*((n, *t.place) for n, t in rows), strict=True)
         )
         weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=value.dtype)
         picked = value[where] * weights

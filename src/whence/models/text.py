@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from whence.errors import EmptyInputError, InputError, InputTooLongError
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
-from whence.models.targets import AbstractTarget, Answer, Class, Next, Span, TokenLabel
+from whence.models.targets import AbstractTarget, Answer, Next, Span, TokenLabel
 from whence.models.tokens import spans_of, spell_tokens
 
 __all__ = [
@@ -49,10 +49,6 @@ class TextAdapter(AbstractAdapter):
         return {"input_ids": int(pad or 0), "decoder_input_ids": int(pad or 0)}
 
     @property
-    def mixes_lengths(self) -> bool:
-        return super().mixes_lengths
-
-    @property
     def limit(self) -> int | None:
         """The most tokens the model takes."""
         config = self.config
@@ -75,7 +71,7 @@ class TextAdapter(AbstractAdapter):
         return [self._example(item, **options) for item in items], single
 
     def _is_single(self, inputs: Any) -> bool:
-        return isinstance(inputs, (str, tuple)) or (isinstance(inputs, Mapping))
+        return isinstance(inputs, (str, tuple, Mapping))
 
     @staticmethod
     def _is_encoded(inputs: Mapping[str, Any]) -> bool:
@@ -159,6 +155,8 @@ class TextAdapter(AbstractAdapter):
 
 def _parts(item: Any) -> tuple[Any, str | None, bool]:
     """(first, second, whether first is a list of words)."""
+    first: Any
+    second: str | None
     if isinstance(item, str):
         first, second, split = item, None, False
     elif isinstance(item, tuple) and len(item) == 2 and all(isinstance(t, str) for t in item):
@@ -228,8 +226,11 @@ class _LanguageModel(TextAdapter):
     def default_target(self) -> AbstractTarget:
         return Next()
 
-    def target(self, choice: Any) -> AbstractTarget:
-        return Class(choice) if isinstance(choice, (int, str)) else super().target(choice)
+    @property
+    def generator(self) -> Any:
+        if not hasattr(self.module, "generate"):
+            raise InputError("this model can't generate text; pass continuation='…'")
+        return self.module
 
 
 class MaskedLM(_LanguageModel):
@@ -266,9 +267,6 @@ class CausalLM(_LanguageModel):
             return [self._example(inputs, **options)], True
         return super().encode(inputs, **options)
 
-    def default_target(self) -> AbstractTarget:
-        return Next()
-
     def _finished(self, row: dict[str, Tensor]) -> Example:
         example = super()._finished(row)
         return Example(**{**vars(example), "position": len(example.tokens) - 1})
@@ -304,7 +302,7 @@ class CausalLM(_LanguageModel):
             return []
         with torch.no_grad():
             start = torch.tensor([ids], device=self.device)
-            out = self.module.generate(
+            out = self.generator.generate(
                 start, attention_mask=torch.ones_like(start), max_new_tokens=generate, do_sample=False,
                 pad_token_id=self.fill()["input_ids"],
             )  # fmt: skip
@@ -343,7 +341,7 @@ class Seq2SeqLM(_LanguageModel):
         else:
             with torch.no_grad():
                 ids = source.inputs["input_ids"][None].to(self.device)
-                out = self.module.generate(
+                out = self.generator.generate(
                     ids, attention_mask=torch.ones_like(ids), max_new_tokens=generate, do_sample=False, num_beams=1
                 )
             chosen = out[0, 1:].tolist()
@@ -373,6 +371,3 @@ class Seq2SeqLM(_LanguageModel):
             position=0 if continuation else len(decoder) - 1,
             continuation=continuation,
         )
-
-    def target(self, choice: Any) -> AbstractTarget:
-        return Class(choice) if isinstance(choice, (int, str)) else super().target(choice)

@@ -92,9 +92,10 @@ class Explanation:
         """The `n` features that speak most for the target, strongest first."""
         flat = self.scores.reshape(-1)
         best = np.argsort(-flat, kind="stable")[:n]
-        return [(self._feature(int(i)), float(f"{flat[i]:.6g}")) for i in best]
+        return [(self.feature(int(i)), float(f"{flat[i]:.6g}")) for i in best]
 
-    def _feature(self, index: int) -> str:
+    def feature(self, index: int) -> str:
+        """The name of a feature."""
         if self.tokens:
             return self.tokens[index]
         row, column = divmod(index, self.scores.shape[1]) if self.is_image else (index, 0)

@@ -79,7 +79,9 @@ def save(exp: Explanation, path: Path) -> Path:
 
 def _save_npz(exp: Explanation, path: Path) -> Path:
     meta = json.dumps({**to_dict(exp), "scores": []}, ensure_ascii=False, default=str)
-    arrays = {"scores": exp.scores, "meta": np.array(meta)} | ({"image": exp.image} if exp.image is not None else {})
+    arrays: Any = {"scores": exp.scores, "meta": np.array(meta)} | (
+        {"image": exp.image} if exp.image is not None else {}
+    )
     temporary = path.with_name(path.name + ".part")
     with temporary.open("wb") as file:
         np.savez_compressed(file, **arrays)
@@ -101,6 +103,6 @@ def load(cls: type[Explanation], path: Path) -> Explanation:
     if kind == ".npz":
         with np.load(path, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
-            image = data["image"] if "image" in data else None
+            image = data["image"] if "image" in data.files else None
             return from_dict(cls, {**meta, "scores": data["scores"]}, image)
     raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")

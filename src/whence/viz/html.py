@@ -9,7 +9,7 @@ import io
 from whence.results import Explanation
 from whence.results.files import renderers
 from whence.viz.colour import blend, contrast_text, scale_of
-from whence.viz.terminal import _pieces, header, receipt
+from whence.viz.terminal import header, pieces, receipt
 
 __all__ = ["fragment", "page"]
 
@@ -22,7 +22,8 @@ def fragment(exp: Explanation) -> str:
         f'<div style="opacity:.65;font-size:.85em">{escape_html.escape(receipt(exp))}</div>' if exp.conservation else ""
     )
     return (
-        f'<div style="font-family:system-ui,sans-serif;line-height:1.9"><div><b>{escape_html.escape(header(exp))}</b></div>'
+        f'<div style="font-family:system-ui,sans-serif;line-height:1.9">'
+        f"<div><b>{escape_html.escape(header(exp))}</b></div>"
         f"{body}{foot}</div>"
     )
 
@@ -30,7 +31,7 @@ def fragment(exp: Explanation) -> str:
 def _tokens(exp: Explanation) -> str:
     scale = scale_of(exp.scores)
     spans = []
-    for piece, score in zip(_pieces(exp), exp.scores, strict=True):
+    for piece, score in zip(pieces(exp), exp.scores, strict=True):
         colour = blend(float(score), scale)
         style = f"background:rgb{colour};color:{contrast_text(colour)}".replace(" ", "")
         spans.append(f'<span title="{score:+.4f}" style="{style}">{escape_html.escape(piece)}</span>')
@@ -57,7 +58,8 @@ def _picture(exp: Explanation) -> str:
     buffer = io.BytesIO()
     Image.fromarray(exp.image).save(buffer, format="PNG")
     data = base64.b64encode(buffer.getvalue()).decode()
-    return f'<img alt="the explained image" width="224" style="image-rendering:pixelated" src="data:image/png;base64,{data}">'
+    style = "image-rendering:pixelated"
+    return f'<img alt="the explained image" width="224" style="{style}" src="data:image/png;base64,{data}">'
 
 
 @renderers.register("page")
@@ -69,6 +71,7 @@ def page(exp: Explanation) -> str:
     )
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>:root{{color-scheme:light dark}}body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}"
+        f"<title>{title}</title><style>:root{{color-scheme:light dark}}"
+        f"body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}"
         f"ul{{opacity:.65;font:0.85em system-ui}}</style>{fragment(exp)}<ul>{facts}</ul></html>"
     )

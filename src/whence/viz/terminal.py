@@ -9,7 +9,7 @@ from whence.results import Explanation
 from whence.results.files import renderers
 from whence.viz.colour import blend, contrast_text, scale_of
 
-__all__ = ["header", "plain", "render", "tokens"]
+__all__ = ["header", "picture", "pieces", "plain", "receipt", "render", "tokens"]
 
 
 def header(exp: Explanation) -> str:
@@ -27,13 +27,13 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
     """The text itself, each token on its colour."""
     scale = scale_of(exp.scores) if scale is None else scale
     text = Text()
-    for piece, score in zip(_pieces(exp), exp.scores, strict=True):
+    for piece, score in zip(pieces(exp), exp.scores, strict=True):
         red, green, blue = background = blend(float(score), scale)
         text.append(piece, style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
     return text
 
 
-def _pieces(exp: Explanation) -> list[str]:
+def pieces(exp: Explanation) -> list[str]:
     """Tokens with the white space that stood between them in the text; special tokens stand apart."""
     pieces, end, glued = [], 0, True
     for i, token in enumerate(exp.tokens):
@@ -48,7 +48,7 @@ def _pieces(exp: Explanation) -> list[str]:
     return pieces
 
 
-def _image(exp: Explanation) -> Text:
+def picture(exp: Explanation) -> Text:
     scale, text = scale_of(exp.scores), Text()
     for row in exp.scores:
         for score in row:
@@ -64,7 +64,7 @@ def receipt(exp: Explanation) -> str:
 
 @renderers.register("terminal")
 def render(exp: Explanation) -> Group:
-    body = _image(exp) if exp.is_image else tokens(exp)
+    body = picture(exp) if exp.is_image else tokens(exp)
     lines = [Text(header(exp), style="bold"), body]
     if exp.left_out:
         lines.append(Text(f"left out: {exp.left_out:+.4f}", style="dim"))

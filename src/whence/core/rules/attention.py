@@ -26,9 +26,9 @@ def softmax(call: Call) -> Any:
         return call.replaced(0, "input", x.detach()).run()
     dim, dtype = call.argument(1, "dim", -1), call.kwargs.get("dtype")
     if mode == "gradient":
-        compute = lambda x: torch.softmax(x, dim, dtype=dtype)  # noqa: E731
+        compute = lambda x: torch.softmax(x, dim, dtype=dtype)
     else:
-        compute = lambda x: temperature_softmax(x, dim, float(mode), dtype)  # noqa: E731
+        compute = lambda x: temperature_softmax(x, dim, float(mode), dtype)
     out = call.ledger.measure("softmax", call.name, [x], compute)
     mark_role(out, "probability")
     return out
@@ -133,7 +133,7 @@ def _spelled_out(a: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
     single = query.dim() == 2  # (length, hidden): no batch
     if single:
         query, key, value = query.unsqueeze(1), key.unsqueeze(1), value.unsqueeze(1)
-    length, batch, width = query.shape
+    length, batch, _ = query.shape
     if a["use_separate_proj_weight"]:
         weights = (a["q_proj_weight"], a["k_proj_weight"], a["v_proj_weight"])
     else:

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whence.core.backward import detached_layer_norm, with_slope
 from whence.core.call import Call, Rule, is_tainted
-from whence.core.numerics import divide
+from whence.core.numerics import divide, widened
 from whence.core.recipe import Recipe
 
 __all__ = ["rules"]
@@ -22,7 +22,7 @@ def layer_norm(call: Call) -> Any:
     if not is_tainted(x):
         return call.run()
     mode = call.recipe.norm
-    run = lambda x: torch.layer_norm(x, shape, weight, bias, eps)  # noqa: E731
+    run = lambda x: torch.layer_norm(x, shape, weight, bias, eps)
     if mode == "detach":
         out = detached_layer_norm(x, shape, weight, bias, eps)
     elif mode == "detach_mean":
@@ -55,14 +55,14 @@ def rms_norm(call: Call) -> Any:
         return call.run()
     shape, weight = call.argument(1, "normalized_shape"), call.argument(2, "weight")
     eps = call.argument(3, "eps")
-    run = lambda x: torch.rms_norm(x, shape, weight, eps)  # noqa: E731
+    run = lambda x: torch.rms_norm(x, shape, weight, eps)
     if call.recipe.norm == "gradient":
         return call.ledger.measure("norm", "rms_norm", [x], run)
     tiny = torch.finfo(x.dtype).eps if eps is None else eps
     dims = tuple(range(-len(shape), 0))
 
     def scale(x: Tensor, _: Tensor) -> Tensor:
-        rstd = torch.rsqrt(x.float().pow(2).mean(dims, keepdim=True) + tiny)
+        rstd = torch.rsqrt(widened(x).pow(2).mean(dims, keepdim=True) + tiny)
         return rstd if weight is None else rstd * weight
 
     return with_slope(x, run, scale)

@@ -48,10 +48,10 @@ def multiply(call: Call) -> Any:
         return out
     if "deviation" in (role_of(a), role_of(b)):
         return half(call, 1.0, "norm")
-    if recipe.product == "detach":
-        if (role_of(a) == "gate") != (role_of(b) == "gate"):
-            gate = 0 if role_of(a) == "gate" else 1
-            return call.replaced(gate, ("input", "other")[gate], call.args[gate].detach()).run()
+    gates = [role_of(a) == "gate", role_of(b) == "gate"]
+    if recipe.product == "detach" and sum(gates) == 1:
+        gate = gates.index(True)
+        return call.replaced(gate, ("input", "other")[gate], (a, b)[gate].detach()).run()
     return half(call, 1.0 if recipe.product == "gradient" else 0.5, "product")
 
 

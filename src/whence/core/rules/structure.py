@@ -16,36 +16,40 @@ __all__ = ["JOINS", "LINEAR", "rules"]
 # Linear and homogeneous in the tainted arguments, whatever the others are: relevance goes where values go.
 LINEAR = frozenset(
     # the same values elsewhere
-    "view reshape transpose permute t T flatten ravel squeeze unsqueeze expand expand_as repeat tile narrow select "
-    "getitem split tensor_split split_with_sizes chunk unbind index_select gather take_along_dim take contiguous clone roll flip movedim "
-    "moveaxis swapaxes swapdims unfold view_as reshape_as unflatten as_strided pixel_shuffle pixel_unshuffle "
-    "channel_shuffle diagonal diag diag_embed tril triu repeat_interleave broadcast_to broadcast_tensors masked_select rot90 "
-    "alias as_subclass atleast_1d atleast_2d atleast_3d view_as_complex view_as_real real imag conj resolve_conj "
-    "resolve_neg adjoint meshgrid dsplit hsplit vsplit combinations slice "
+    "view reshape transpose permute t T flatten ravel squeeze unsqueeze expand expand_as repeat tile narrow "
+    "select getitem split tensor_split split_with_sizes chunk unbind index_select gather take_along_dim take "
+    "contiguous clone roll flip movedim moveaxis swapaxes swapdims unfold view_as reshape_as unflatten "
+    "as_strided pixel_shuffle pixel_unshuffle channel_shuffle diagonal diag diag_embed tril triu "
+    "repeat_interleave broadcast_to broadcast_tensors masked_select rot90 alias as_subclass atleast_1d "
+    "atleast_2d atleast_3d view_as_complex view_as_real real imag conj resolve_conj resolve_neg adjoint meshgrid "
+    "dsplit hsplit vsplit combinations slice "
     # casts
     "to type type_as float double half bfloat16 cpu cuda requires_grad detach lift_fresh "
     # sums and averages
     "sum mean nansum nanmean cumsum neg fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
-    "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample grid_sample trace logcumsumexp fft_fft fft_ifft fft_fft2 fft_rfft "
-    "fft_irfft fft_rfft2 fft_irfft2 fft_ifft2 fft_fftn fft_ifftn diff segment_reduce scatter_reduce nan_to_num "
+    "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample grid_sample trace fft_fft fft_ifft "
+    "fft_fft2 fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_ifft2 fft_fftn fft_ifftn diff segment_reduce "
+    "scatter_reduce nan_to_num "
     # choices among values: the chosen one gets it all
-    "max min amax amin topk sort msort median kthvalue maximum minimum max_pool1d max_pool2d max_pool3d adaptive_max_pool1d "
-    "adaptive_max_pool2d max_pool1d_with_indices max_pool2d_with_indices cummax cummin "
+    "max min amax amin topk sort msort median kthvalue max_pool1d max_pool2d max_pool3d "
+    "adaptive_max_pool1d adaptive_max_pool2d max_pool1d_with_indices max_pool2d_with_indices cummax cummin "
     # homogeneous: f(ax) = a f(x) for a > 0, so the gradient is the slope
     "relu leaky_relu prelu rrelu abs "
     # nothing happens in evaluation
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout "
     # gradients do not pass here and relevance does not either: the result is a constant
-    "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty new_tensor "
-    "argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all bucketize "
-    "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int bool "
-    "broadcast_shapes assert_async _assert_async signbit logical_and logical_or".split()
+    "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty "
+    "new_tensor argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all bucketize "
+    "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int "
+    "bool broadcast_shapes assert_async _assert_async signbit logical_and logical_or".split()
 )
-CASTS = frozenset(["to", "type", "type_as", "float", "double", "half", "bfloat16", "contiguous", "clone", "relu", "leaky_relu", "abs", "neg", "dropout"])
+CASTS = frozenset("to type type_as float double half bfloat16 contiguous clone relu leaky_relu abs neg dropout".split())
 
 # Linear in all their tensors together: what is not tainted is a constant summand.
 JOINS = frozenset(
-    ["cat", "stack", "hstack", "vstack", "dstack", "column_stack", "where", "masked_fill", "masked_scatter", "index_put", "index_add", "index_copy", "index_fill", "select_scatter", "slice_scatter", "diagonal_scatter", "scatter", "scatter_add", "setitem", "copy", "lerp", "pad", "fill", "constant_pad_nd", "block_diag"]
+    "cat stack hstack vstack dstack column_stack where masked_fill masked_scatter index_put index_add "
+    "index_copy index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add setitem copy lerp "
+    "pad fill constant_pad_nd block_diag".split()
 )
 
 
@@ -156,9 +160,22 @@ def _role_of_others(call: Call) -> str:
     return next((r for t in call.tensors() if not t.requires_grad and (r := role_of(t)) == "position"), "constant")
 
 
+def extremum(call: Call) -> Any:
+    """maximum(x, y): the larger gets it all; where that is a constant, it keeps it."""
+    x, y = call.argument(0, "input"), call.argument(1, "other")
+    out = call.run()
+    if is_tainted(x) and is_tainted(y):
+        return out
+    constant = y if is_tainted(x) else x
+    kept = torch.where(out.detach() == constant, constant, torch.zeros_like(constant))
+    call.ledger.constant("constant", call.name, out, kept)
+    return out
+
+
 def rules(recipe: Recipe) -> dict[str, Rule]:
     return {
         **dict.fromkeys(LINEAR, linear),
         **dict.fromkeys(JOINS, join),
         **dict.fromkeys(("add", "sub", "rsub"), add),
+        **dict.fromkeys(("maximum", "minimum"), extremum),
     }

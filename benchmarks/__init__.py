@@ -1,0 +1,1 @@
+"""What an explanation costs, measured: `python -m benchmarks.speed`."""

@@ -1,0 +1,39 @@
+"""Several explanations of one input under each other: one line per method."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from whence.results import Explanation
+from whence.viz.colour import scale_of
+from whence.viz.terminal import picture, tokens
+
+__all__ = ["show"]
+
+
+def show(results: Sequence[Explanation], console: Console | None = None) -> None:
+    """Print one row per method. Each has its own scale: methods differ in their units."""
+    console = console or Console(soft_wrap=not Console().is_terminal)
+    first = results[0]
+    console.print(f"target: {first.target}   prediction: {first.prediction.label}", highlight=False)
+    if not console.is_terminal:
+        _plain(results, console)
+        return
+    table = Table(box=None, show_header=False, pad_edge=False)
+    table.add_column(style="bold", no_wrap=True)
+    table.add_column()
+    for exp in results:
+        table.add_row(exp.method, picture(exp) if exp.is_image else tokens(exp, scale_of(exp.scores)))
+    console.print(table)
+
+
+def _plain(results: Sequence[Explanation], console: Console) -> None:
+    """Tab-separated: a row per feature, a column per method."""
+    console.print("\t".join(["feature", *(exp.method for exp in results)]), highlight=False)
+    names = results[0].tokens or tuple(results[0].feature(i) for i in range(len(results[0])))
+    for i, name in enumerate(names):
+        values = "\t".join(f"{exp.scores.reshape(-1)[i]:+.4f}" for exp in results)
+        console.print(f"{name}\t{values}", highlight=False, markup=False)
