@@ -97,7 +97,8 @@ class Rules:
         return self.product(gate, up)
 
     def product(self, a: Tensor, b: Tensor) -> Tensor:
-        if self.preset.gate == "half":
+        """Of a constant and something it is linear: halves are for two factors that both carry relevance."""
+        if self.preset.gate == "half" and a.requires_grad and b.requires_grad:
             return 0.5 * (a * b.detach() + a.detach() * b)
         return a * b
 

@@ -56,10 +56,12 @@ class Interception(TorchFunctionMode):
         rules: Mapping[str, Rule],
         *,
         ledger: NoLedger | None = None,
+        default: Rule | None = None,
     ):
         super().__init__()
         self.recipe = recipe
         self.rules = rules
+        self.default = default
 
         self.ledger = ledger or NoLedger()
         self.leaves: list[Leaf] = []
@@ -86,7 +88,7 @@ class Interception(TorchFunctionMode):
         if not tainted:
             return self._untainted(func, name, args, kwargs)
         call = Call(func, name, args, kwargs, self)
-        rule = self.rules.get(name)
+        rule = self.rules.get(name, self.default)
         if rule is None:
             return self._without_rule(call)
         if inplace and not getattr(rule, "in_place_is_fine", False):

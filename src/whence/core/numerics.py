@@ -17,7 +17,7 @@ def stabilise(denominator: Tensor, epsilon: float | None = None) -> Tensor:
     if epsilon is None:
         epsilon = torch.finfo(denominator.dtype).eps ** 2
         epsilon = max(epsilon, torch.finfo(denominator.dtype).tiny)
-    return denominator + torch.where(denominator < 0, -epsilon, epsilon).to(denominator.dtype)
+    return torch.where(denominator < 0, denominator - epsilon, denominator + epsilon)
 
 
 def divide(numerator: Tensor, denominator: Tensor, epsilon: float | None = None) -> Tensor:

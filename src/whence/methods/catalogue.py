@@ -62,9 +62,8 @@ def markdown() -> str:
         "|---|---|---|---|---|---|---|---|",
     ]
     for name, r in recipes.items():
-        page.append(
-            f"| `{name}` | {r.softmax} | {r.scores:g} | {r.values:g} | {r.activation} | {r.product} | {r.norm} | {r.source} |"
-        )
+        choices = (r.softmax, f"{r.scores:g}", f"{r.values:g}", r.activation, r.product, r.norm, r.source)
+        page.append(f"| `{name}` | {' | '.join(map(str, choices))} |")
     page += ["", f"`lrp` is the default and an alias of `{DEFAULT_RECIPE}`.", "", *_options(Propagate), ""]
     others = [name for name in methods if name not in recipes and name != "lrp"]
     for name in others:
@@ -83,5 +82,6 @@ def _options(made: Any) -> list[str]:
         found = re.search(rf'^    {f.name}:[^\n]*\n    """(.*?)"""', source, re.S | re.M)
         text = " ".join(found.group(1).split()) if found else ""
         default = "" if f.name == "recipe" else f"`{f.default!r}`"
-        rows.append(f"| `{f.name}` | {default} | {text.replace('|', '\\|')} |")
+        escaped = text.replace("|", "\\|")
+        rows.append(f"| `{f.name}` | {default} | {escaped} |")
     return rows

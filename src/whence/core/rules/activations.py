@@ -54,7 +54,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "mish": Activation(0, 0.6, lambda x, _: torch.tanh(F.softplus(x)), gated=True),
     "hardswish": Activation(0, 0.5, lambda x, _: F.relu6(x + 3) / 6, gated=True),
     "softsign": Activation(0, 1, lambda x, _: 1 / (1 + x.abs())),
-    "square": Activation(0, 0, lambda x, _: x),
+    "square": Activation(0, 0, lambda x, _: x, gated=True),
     "tanh": Activation(),
     "erf": Activation(0, 2 / math.sqrt(math.pi)),
     "sin": Activation(),
@@ -192,11 +192,13 @@ def constant(call: Call) -> Any:
 
 def variance_and_mean(call: Call) -> Any:
     """var_mean, std_mean: the size is a deviation, the mean is linear."""
-    size, mean = call.run()
-    if call.recipe.norm == "gradient":
-        mark_role(size, "deviation")
-        return size, mean
-    return size.detach(), mean
+    if call.recipe.norm != "gradient":
+        size, mean = call.run()
+        return size.detach(), mean
+    x, rest = call.argument(0, "input"), {k: v for k, v in call.kwargs.items() if k != "input"}
+    size, mean = call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
+    mark_role(size, "deviation")
+    return size, mean
 
 
 def glu(call: Call) -> Any:

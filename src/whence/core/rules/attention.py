@@ -14,7 +14,7 @@ from whence.core.backward import scale_gradient, temperature_softmax
 from whence.core.call import Call, Rule, is_tainted, mark_role
 from whence.core.recipe import Recipe
 
-__all__ = ["attention_scores", "rules"]
+__all__ = ["attention_scores", "bound_arguments", "mask_arguments", "multi_head_attention", "rules"]
 
 
 def softmax(call: Call) -> Any:
@@ -47,11 +47,9 @@ def log_softmax(call: Call) -> Any:
 
 def fused_attention(call: Call) -> Any:
     """softmax(q kᵀ · scale + mask) v, fused."""
-    bound = _ATTENTION.bind(*call.args, **call.kwargs)
-    bound.apply_defaults()
-    a = bound.arguments
+    a = bound_arguments(call)
     q, k, v = a["query"], a["key"], a["value"]
-    rest = {n: a[n] for n in ("is_causal", "scale", "enable_gqa")} | {"attn_mask": _plain(a["attn_mask"])}
+    rest = mask_arguments(a)
     recipe = call.recipe
     if recipe.softmax == "detach":
         v = scale_gradient(v, recipe.values)
@@ -72,6 +70,19 @@ def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False
 
 
 _ATTENTION = inspect.signature(_attention)
+
+
+def bound_arguments(call: Call) -> dict[str, Any]:
+    """The arguments of a fused attention call by name."""
+    bound = _ATTENTION.bind(*call.args, **call.kwargs)
+    bound.apply_defaults()
+    return bound.arguments
+
+
+def mask_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
+    """Everything but query, key, value and dropout."""
+    rest = {n: arguments[n] for n in ("is_causal", "scale", "enable_gqa")}
+    return rest | {"attn_mask": _plain(arguments["attn_mask"])}
 
 
 def _plain(mask: Any) -> Any:

@@ -84,9 +84,10 @@ def group_norm(call: Call) -> Any:
         rest = {k: v for k, v in call.kwargs.items() if k != "input"}
         return call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
     grouped = x.reshape(x.shape[0], groups, -1)
-    out = detached_layer_norm(
-        grouped, grouped.shape[-1:], None, None, eps, through_mean=call.recipe.norm != "detach_mean"
-    ).reshape(x.shape)
+    through_mean = call.recipe.norm != "detach_mean"
+    compute = lambda x: detached_layer_norm(x, x.shape[-1:], None, None, eps, through_mean=through_mean)
+    out = compute(grouped) if through_mean else call.ledger.measure("norm", call.name, [grouped], compute)
+    out = out.reshape(x.shape)
     channels = (1, -1, *[1] * (x.dim() - 2))
     if weight is not None:
         out = out * weight.reshape(channels)

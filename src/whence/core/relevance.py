@@ -1,0 +1,216 @@
+"""The other currency: a backward pass that carries relevance itself instead of gradients.
+
+Gradient recipes multiply by the input once, at the end. Relevance recipes (Chefer et al. 2021) need the relevance of
+tensors in the middle, normalise it at every residual connection, and so carry R through each function:
+
+    universal      R_in = x ⊙ Jᵀ (R_out / y)                          any function [Chefer 2021, eq. 1]
+    linear         α1β0 on signed parts: x⁺w⁺ + x⁻w⁻, bias ignored    [eq. 3]
+    x + y          universal, then rescaled per example so that both keep their sign and share |ΣR| [eq. 7–9]
+    A @ B, x · y   universal, half to each side
+    softmax, norms, activations, scaling by a constant: identity
+    moves          relevance goes where values go
+
+A recipe is a plain table from function name to rule, as in the gradient currency.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.core.call import Call, Rule, is_tainted, mark_role
+from whence.core.numerics import divide, stabilise
+from whence.core.recipe import Recipe
+from whence.core.rules import activations, attention, linear, norms, products, structure
+
+__all__ = ["CHEFER", "relevance_table"]
+
+CHEFER = Recipe("chefer", softmax="detach", norm="detach", source="Chefer et al. 2021, Transformer Attribution")
+"""Stands for the table below where a recipe is asked for; deviations are constants."""
+
+SUMS = frozenset(
+    "sum mean nansum nanmean cumsum fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
+    "adaptive_avg_pool3d interpolate upsample trace diff".split()
+)
+SELF_ACTIVATIONS = frozenset("relu leaky_relu prelu rrelu abs neg".split())
+
+
+class _Carry(torch.autograd.Function):
+    """Run a function of some tensors; send relevance back through `back(inputs, output, R)`."""
+
+    @staticmethod
+    def forward(ctx: Any, run: Callable, back: Callable, *inputs: Tensor) -> Tensor:
+        ctx.back = back
+        with torch.enable_grad():
+            ctx.inputs = [x.detach().requires_grad_() for x in inputs]
+            ctx.output = run(*ctx.inputs)
+        return ctx.output.detach()
+
+    @staticmethod
+    def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
+        parts = ctx.back(ctx.inputs, ctx.output, relevance)
+        return (None, None, *parts)
+
+
+def _universal(share: float = 1.0) -> Callable:
+    """x ⊙ Jᵀ (R / y), times `share`."""
+
+    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+        with torch.enable_grad():
+            grads = torch.autograd.grad(output, inputs, divide(relevance, output.detach(), 1e-9), allow_unused=True)
+        return [
+            torch.zeros_like(x) if g is None else (x.detach() * g * share) for x, g in zip(inputs, grads, strict=True)
+        ]
+
+    return back
+
+
+def _same(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+    """Relevance as it is, summed where the input was broadcast."""
+    return [relevance.sum_to_size(x.shape) if x.shape != relevance.shape else relevance for x in inputs]
+
+
+def _rescaled(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+    """Share R between two summands, then let each keep |ΣR| of its part: sums stay, explosions don't.
+
+    Per example. The authors' public code sums over the batch here, so it is right for batches of one only.
+    """
+    parts = _universal()(inputs, output, relevance)
+    if len(parts) != 2 or any(p.shape != relevance.shape for p in parts):
+        return parts
+    total = _sum(relevance)
+    sums = [_sum(p) for p in parts]
+    sizes = [s.abs() for s in sums]
+    whole = stabilise(sizes[0] + sizes[1])
+    return [p * divide(size / whole * total, s) for p, s, size in zip(parts, sums, sizes, strict=True)]
+
+
+def _sum(x: Tensor) -> Tensor:
+    """Sum over everything but the first axis, kept for broadcasting."""
+    return x.sum(tuple(range(1, x.dim())), keepdim=True) if x.dim() > 1 else x
+
+
+def carried(call: Call, back: Callable) -> Any:
+    """The call, with `back` in place of its backward. Arguments that are not tainted stay as they are."""
+    tainted = list({id(t): t for t in call.tainted()}.values())
+    if not tainted:
+        return call.run()
+
+    def run(*fresh: Tensor) -> Any:
+        swap = {id(old): new for old, new in zip(tainted, fresh, strict=True)}
+        return call.mapped(lambda t: swap.get(id(t), t)).run()
+
+    return _Carry.apply(run, back, *tainted)
+
+
+def universal(call: Call) -> Any:
+    probe = call.tainted()
+    return carried(call, _universal(1 / max(1, len({id(t) for t in probe}))))
+
+
+def identity(call: Call) -> Any:
+    """Elementwise functions of one tensor: each element keeps its relevance."""
+    return carried(call, _same)
+
+
+def add(call: Call) -> Any:
+    return carried(call, _rescaled if len(call.tainted()) == 2 else _same)
+
+
+def scale(call: Call) -> Any:
+    """x · c and x / c are the identity; x · y is shared."""
+    tainted = call.tainted()
+    if len(tainted) > 1:
+        return universal(call)
+    return carried(call, _same)
+
+
+def positive(call: Call) -> Any:
+    """α1β0 on signed parts [eq. 3]: R_i = Σ_j (x_i w_ij)⁺ / Σ_i' (x_i' w_i'j)⁺ · R_j."""
+    x, weight = call.argument(0, "input"), call.argument(1, "weight")
+    if not is_tainted(x) or is_tainted(weight):
+        return universal(call)
+    return _Carry.apply(lambda x: call.replaced(0, "input", x).run(), _signed(_layer(call), weight), x)
+
+
+def _layer(call: Call) -> Callable[[Tensor, Tensor], Tensor]:
+    def run(x: Tensor, weight: Tensor) -> Tensor:
+        return call.replaced(0, "input", x).replaced(1, "weight", weight).replaced(2, "bias", None).run()
+
+    return run
+
+
+def _signed(run: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Callable:
+    up, down = weight.clamp(min=0), weight.clamp(max=0)
+
+    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+        (x,) = inputs
+        with torch.enable_grad():
+            plus, minus = x.detach().clamp(min=0).requires_grad_(), x.detach().clamp(max=0).requires_grad_()
+            z = run(plus, up) + run(minus, down)
+            share = divide(relevance, z.detach(), 1e-9)
+            g_plus, g_minus = torch.autograd.grad(z, (plus, minus), share)
+        return [plus.detach() * g_plus + minus.detach() * g_minus]
+
+    return back
+
+
+def product(call: Call) -> Any:
+    """Matrix products: of two tainted factors half to each; with a weight, as a linear layer."""
+    if len(call.tainted()) > 1 or len(call.args) != 2 or call.name not in ("matmul", "mm", "bmm"):
+        return universal(call)
+    a, b = call.args
+    if is_tainted(a) and not is_tainted(b) and b.dim() == 2:
+        return _Carry.apply(lambda x: call.func(x, b), _signed(torch.matmul, b), a)
+    return universal(call)
+
+
+def biased_product(call: Call) -> Any:
+    """addmm(bias, x, W): a linear layer of its own spelling."""
+    bias, x, weight = (call.argument(i, n) for i, n in enumerate(("input", "mat1", "mat2")))
+    if call.name != "addmm" or not is_tainted(x) or is_tainted(weight) or is_tainted(bias):
+        return universal(call)
+    return _Carry.apply(lambda x: torch.addmm(bias, x, weight), _signed(torch.mm, weight), x)
+
+
+def softmax(call: Call) -> Any:
+    out = identity(call)
+    mark_role(out, "probability")
+    return out
+
+
+def fused_attention(call: Call) -> Any:
+    """Spelled out, so that the relevance of the probabilities exists."""
+    a = attention.bound_arguments(call)
+    with call.interception:
+        scores, v = attention.attention_scores(a["query"], a["key"], a["value"], **attention.mask_arguments(a))
+        return torch.softmax(scores, -1) @ v
+
+
+def relevance_table() -> dict[str, Rule]:
+    """Canonical function name to relevance rule. What is not here gets the universal rule."""
+    recipe = CHEFER
+    moves = {name: rule for name, rule in structure.rules(recipe).items() if name not in SUMS | SELF_ACTIVATIONS}
+    return {
+        **moves,
+        **dict.fromkeys(SUMS, universal),
+        **dict.fromkeys(SELF_ACTIVATIONS, identity),
+        **dict.fromkeys(activations.ACTIVATIONS, identity),
+        **dict.fromkeys(activations.DEVIATIONS, activations.constant),
+        **dict.fromkeys(
+            ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "pow", "log"), identity
+        ),
+        "normalize": norms.normalize,
+        **dict.fromkeys(("add", "sub", "rsub"), add),
+        **dict.fromkeys(("mul", "div"), scale),
+        **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
+        **dict.fromkeys(products.MATRIX, product),
+        **dict.fromkeys(("addmm", "baddbmm", "addbmm"), biased_product),
+        "softmax": softmax,
+        "scaled_dot_product_attention": fused_attention,
+        "multi_head_attention_forward": attention.multi_head_attention,
+        "glu": activations.glu,
+    }

@@ -1,0 +1,23 @@
+"""Small models shared by tests. Nothing is downloaded."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import whence
+
+
+@pytest.fixture(autouse=True, scope="session")
+def _one_thread() -> None:
+    torch.set_num_threads(1)  # tiny tensors: threads cost more than they give
+
+
+@pytest.fixture(scope="session")
+def sentiment():
+    return whence.load("sentiment")
+
+
+@pytest.fixture(scope="session")
+def digits():
+    return whence.load("digits")

@@ -1,0 +1,1 @@
+"""Tests of `whence.core`. They mirror its source tree."""

@@ -1,0 +1,145 @@
+"""Tiny random models of every kind, with tokenizers made in memory."""
+
+from __future__ import annotations
+
+from functools import lru_cache
+
+import torch
+import transformers
+from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers, processors
+
+WORDS = "a an the movie film is was not good bad very gorgeous dull witty boring plot and but of in it this".split()
+SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
+
+
+@lru_cache
+def wordpiece() -> transformers.PreTrainedTokenizerFast:
+    """BERT-style: whole words, letters and ##letters."""
+    letters = [c for c in "abcdefghijklmnopqrstuvwxyz'.,!?"]
+    pieces = SPECIAL + WORDS + letters + [f"##{c}" for c in letters]
+    vocabulary = {w: i for i, w in enumerate(dict.fromkeys(pieces))}
+    raw = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))
+    raw.normalizer = normalizers.BertNormalizer(lowercase=True)
+    raw.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
+    raw.decoder = decoders.WordPiece()
+    raw.post_processor = processors.TemplateProcessing(
+        single="[CLS] $A [SEP]", pair="[CLS] $A [SEP] $B:1 [SEP]:1", special_tokens=[("[CLS]", 2), ("[SEP]", 3)]
+    )
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        pad_token="[PAD]",
+        unk_token="[UNK]",
+        cls_token="[CLS]",
+        sep_token="[SEP]",
+        mask_token="[MASK]",
+        model_max_length=48,
+    )
+
+
+@lru_cache
+def bytelevel() -> transformers.PreTrainedTokenizerFast:
+    """GPT-style: bytes, a few merged words, no special tokens around the text."""
+    alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
+    vocabulary = {c: i for i, c in enumerate(["<pad>", "<eos>", *alphabet])}
+    raw = Tokenizer(models.BPE(vocabulary, merges=[]))
+    raw.pre_tokenizer = pre_tokenizers.ByteLevel(add_prefix_space=False)
+    raw.decoder = decoders.ByteLevel()
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw,
+        pad_token="<pad>",
+        eos_token="<eos>",
+        model_max_length=64,
+        chat_template="{% for m in messages %}{{ m['role'] }}:{{ m['content'] }};{% endfor %}",
+    )
+
+
+def randomised(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
+    """Every parameter moved away from zero, so that no bias hides a mistake."""
+    generator = torch.Generator().manual_seed(seed)
+    with torch.no_grad():
+        for p in module.parameters():
+            p.add_(torch.randn(p.shape, generator=generator) * 0.1)
+    return module.eval()
+
+
+SIZES = {"hidden_size": 24, "num_hidden_layers": 2, "num_attention_heads": 4, "intermediate_size": 32}
+
+
+def _config(kind: str, **extra):
+    return getattr(transformers, kind)(
+        vocab_size=300, pad_token_id=0, eos_token_id=1, bos_token_id=1, max_position_embeddings=64, **SIZES, **extra
+    )
+
+
+@lru_cache
+def classifier(labels: int = 3, **_: object):
+    return randomised(transformers.BertForSequenceClassification(_config("BertConfig", num_labels=labels)))
+
+
+@lru_cache
+def llama():
+    return randomised(transformers.LlamaForCausalLM(_config("LlamaConfig", num_key_value_heads=2)))
+
+
+@lru_cache
+def llama_classifier():
+    return randomised(transformers.LlamaForSequenceClassification(_config("LlamaConfig", num_key_value_heads=2, num_labels=3)))
+
+
+@lru_cache
+def gpt2():
+    config = transformers.GPT2Config(
+        vocab_size=300, n_embd=24, n_layer=2, n_head=4, n_positions=64, pad_token_id=0, eos_token_id=1, bos_token_id=1
+    )
+    return randomised(transformers.GPT2LMHeadModel(config))
+
+
+@lru_cache
+def t5():
+    config = transformers.T5Config(
+        vocab_size=300, d_model=24, d_ff=32, d_kv=6, num_layers=2, num_heads=4, pad_token_id=0, eos_token_id=1,
+        decoder_start_token_id=0,
+    )  # fmt: skip
+    return randomised(transformers.T5ForConditionalGeneration(config))
+
+
+@lru_cache
+def vit():
+    config = transformers.ViTConfig(image_size=16, patch_size=4, num_labels=3, **SIZES)
+    return randomised(transformers.ViTForImageClassification(config))
+
+
+@lru_cache
+def tagger():
+    return randomised(transformers.BertForTokenClassification(_config("BertConfig", num_labels=3)))
+
+
+@lru_cache
+def answerer():
+    return randomised(transformers.BertForQuestionAnswering(_config("BertConfig")))
+
+
+@lru_cache
+def masked():
+    return randomised(transformers.BertForMaskedLM(_config("BertConfig")))
+
+
+class ByHand(torch.nn.Module):
+    """A classifier written by hand from nn.TransformerEncoder, with an argument name of its own."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.places = torch.nn.Embedding(50, 16), torch.nn.Parameter(torch.randn(20, 16) * 0.1)
+        block = torch.nn.TransformerEncoderLayer(16, 2, 32, batch_first=True)
+        self.encoder = torch.nn.TransformerEncoder(block, 2, enable_nested_tensor=False)
+        self.head = torch.nn.Linear(16, 3)
+
+    def forward(self, tokens: torch.Tensor) -> torch.Tensor:
+        x = self.words(tokens) + self.places[: tokens.shape[1]]
+        return self.head(self.encoder(x).mean(1))
+
+
+@lru_cache
+def by_hand():
+    torch.manual_seed(0)
+    return randomised(ByHand())
