@@ -140,7 +140,7 @@ class Interception(TorchFunctionMode):
             index = kwargs.get("input", args[0] if args else None) if name == "embedding" else _index(args, kwargs)
             table = kwargs.get("weight", args[1] if len(args) > 1 else None) if name == "embedding" else args[0]
             if isinstance(table, Tensor) and (table.is_floating_point()):
-                return self._lookup(name, index, func(*args, **kwargs))
+                return self._lookup(name, index, table, func(*args, **kwargs))
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
             if not out.is_floating_point():
@@ -156,13 +156,12 @@ class Interception(TorchFunctionMode):
             follow(func, name, args, kwargs, args[0])
         return out
 
-    def _lookup(self, name: str, index: Any, out: Tensor) -> Tensor:
+    def _lookup(self, name: str, index: Any, table: Tensor, out: Tensor) -> Tensor:
         found = provenance_of(index)
         if found is not None and torch.is_grad_enabled():
             source, positions = found
             return self.leaf(source, out, positions)
-        if name == "embedding":
-            mark_role(out, "position")
+        mark_role(out, "position" if name == "embedding" else role_of(table))
         return out
 
     def _in_place(self, call: Call, rule: Rule) -> Any:

@@ -68,7 +68,7 @@ def propagate(
     >>> x = torch.ones(2, 3)
     >>> from whence.core.recipe import recipes
     >>> p = propagate(lambda i: net(i["x"]), {"x": x}, sources=("x",), target=lambda y: y[:, 0], recipe=recipes["gi"])
-    >>> torch.allclose(p.inputs + p.sinks["bias"].float(), p.target)
+    >>> torch.allclose(p.inputs + p.sinks["bias"], p.target.double())
     True
     """
     first = inputs[sources[0]]

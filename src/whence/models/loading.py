@@ -163,7 +163,10 @@ def _companion(kind: Any, source: str, options: dict[str, Any], name: str) -> An
 
     wanted = transformers.AutoImageProcessor if kind is image.ImageClassifier else transformers.AutoTokenizer
     try:
-        return wanted.from_pretrained(source, **options)
+        companion = wanted.from_pretrained(source, **options)
+        if kind is not image.ImageClassifier and len(companion) <= len(set(companion.all_special_tokens)):
+            raise ValueError("it has no vocabulary")  # what transformers makes of a folder without tokenizer files
+        return companion
     except (OSError, ValueError, ImportError, KeyError) as error:
         what = "image processor" if kind is image.ImageClassifier else "tokenizer"
         raise ModelError(

@@ -32,8 +32,9 @@ def show(results: Sequence[Explanation], console: Console | None = None) -> None
 
 def _plain(results: Sequence[Explanation], console: Console) -> None:
     """Tab-separated: a row per feature, a column per method."""
-    console.print("\t".join(["feature", *(exp.method for exp in results)]), highlight=False)
+    write = console.file.write  # rich would turn tabs into spaces
+    write("\t".join(["feature", *(exp.method for exp in results)]) + "\n")
     names = results[0].tokens or tuple(results[0].feature(i) for i in range(len(results[0])))
     for i, name in enumerate(names):
         values = "\t".join(f"{exp.scores.reshape(-1)[i]:+.4f}" for exp in results)
-        console.print(f"{name}\t{values}", highlight=False, markup=False)
+        write(f"{name}\t{values}\n")

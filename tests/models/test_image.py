@@ -1,0 +1,69 @@
+"""Image inputs of every kind."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+from PIL import Image
+
+import whence
+from tests import small
+from whence.errors import InputError
+
+
+def _seven() -> np.ndarray:
+    """A seven, drawn by hand."""
+    picture = np.zeros((28, 28), np.uint8)
+    picture[5:8, 6:21] = 255
+    for step in range(16):
+        picture[7 + step, 18 - step // 2 : 21 - step // 2] = 255
+    return picture
+
+
+def test_path_pil_and_array_agree(digits, tmp_path):
+    array = _seven()
+    Image.fromarray(array).save(tmp_path / "seven.png")
+    results = [whence.explain(digits, x) for x in (array, Image.fromarray(array), tmp_path / "seven.png", str(tmp_path / "seven.png"))]
+    for exp in results:
+        assert exp.prediction.label == "7"
+        np.testing.assert_array_equal(exp.scores, results[0].scores)
+    assert results[0].scores.shape == (7, 7)
+    assert results[0].image.shape == (28, 28, 3)
+    assert results[0].conservation.error == pytest.approx(0, abs=1e-4)
+
+
+def test_tensors_are_taken_as_they_are():
+    pixels = torch.randn(2, 3, 16, 16)
+    one = whence.explain(small.vit(), pixels[0])
+    many = whence.explain(small.vit(), pixels)
+    named = whence.explain(small.vit(), {"pixel_values": pixels})
+    np.testing.assert_allclose(many[0].scores, one.scores, atol=1e-5)
+    np.testing.assert_allclose(named[1].scores, many[1].scores, atol=1e-6)
+    assert one.scores.shape == (4, 4)
+
+
+def test_patch_scores_sum_to_pixel_relevance():
+    exp = whence.explain(small.vit(), torch.randn(3, 16, 16))
+    assert float(exp.scores.sum()) == pytest.approx(exp.conservation.inputs, abs=1e-5)
+
+
+def test_gamma_rules_run_and_keep_the_books():
+    exp = whence.explain(small.vit(), torch.randn(3, 16, 16), gamma=0.1, conv_gamma=0.25)
+    assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+
+
+def test_bad_images(digits, tmp_path):
+    with pytest.raises(InputError, match="no such image"):
+        whence.explain(digits, "nowhere.png")
+    (tmp_path / "broken.png").write_bytes(b"not a picture")
+    with pytest.raises(InputError, match="can't be read as an image"):
+        whence.explain(digits, tmp_path / "broken.png")
+    with pytest.raises(InputError, match="uint8"):
+        whence.explain(digits, np.zeros((28, 28)))
+    with pytest.raises(InputError, match="channels, height, width"):
+        whence.explain(digits, torch.zeros(28, 28))
+    with pytest.raises(InputError, match="processor"):
+        whence.explain(small.vit(), Image.new("RGB", (16, 16)))
+    with pytest.raises(InputError, match="pass a path"):
+        whence.explain(digits, 3)

@@ -1,0 +1,91 @@
+"""Loading from folders, names and memory."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import whence
+from tests import small
+from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    small.classifier().save_pretrained(tmp_path)
+    small.wordpiece().save_pretrained(tmp_path)
+    return tmp_path
+
+
+def test_a_local_folder(folder):
+    model = whence.load(folder)
+    assert model.task == "text-classification"
+    exp = whence.explain(model, "a good movie")
+    memory = whence.explain((small.classifier(), small.wordpiece()), "a good movie")
+    assert exp.scores.tolist() == pytest.approx(memory.scores.tolist(), abs=1e-6)
+    assert exp.provenance["model"] == str(folder)
+
+
+def test_dtype_and_task(folder):
+    model = whence.load(str(folder), dtype="bfloat16", device="cpu")
+    assert next(model.module.parameters()).dtype == torch.bfloat16
+    with pytest.raises(UnknownNameError, match="float32"):
+        whence.load(folder, dtype="float31")
+    with pytest.raises(UnknownNameError, match="text-classification"):
+        whence.load(folder, task="text-classifcation")
+
+
+def test_pickled_weights_are_refused(folder):
+    (folder / "model.safetensors").unlink()
+    torch.save(small.classifier().state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(ModelError, match="safetensors"):
+        whence.load(folder)
+
+
+def test_missing_things_are_named(folder, tmp_path, monkeypatch):
+    with pytest.raises(ModelNotFoundError, match="no such folder"):
+        whence.load("./nowhere")
+    empty = tmp_path / "empty"
+    empty.mkdir()
+    with pytest.raises(ModelNotFoundError, match=r"config\.json"):
+        whence.load(empty)
+    for name in ("tokenizer.json", "tokenizer_config.json"):
+        (folder / name).unlink()
+    with pytest.raises(ModelError, match="tokenizer"):
+        whence.load(folder)
+    with pytest.raises(InputError, match="tokenizer"):
+        whence.load((1, 2))
+
+
+def test_offline_is_said(monkeypatch):
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
+    with pytest.raises(ModelNotFoundError, match="sentiment, digits"):
+        whence.load("nobody/no-such-model")
+
+
+def test_remote_code_runs_only_when_asked(folder):
+    config = folder / "config.json"
+    config.write_text(
+        config.read_text().replace('"model_type": "bert"', '"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config"}')
+    )
+    (folder / "evil.py").write_text("raise SystemExit('ran')")
+    with pytest.raises(ModelError):
+        whence.load(folder)
+
+
+def test_head_that_can_not_be_told():
+    class Mystery(torch.nn.Module):
+        def forward(self, input_ids):
+            return input_ids
+
+    with pytest.raises(ModelError, match="task="):
+        whence.load((Mystery().eval(), small.wordpiece()))
+
+
+def test_bundled_models(sentiment, digits):
+    assert sentiment.labels == ("negative", "positive")
+    exp = whence.explain(sentiment, "a gorgeous, witty, seductive movie")
+    assert exp.prediction.label == "positive"
+    assert {name for name, _ in exp.top(2)} == {"gorgeous", "witty"}
+    assert whence.explain(sentiment, "a dull, boring, lifeless movie").prediction.label == "negative"
+    assert digits.labels[:2] == ("0", "1")

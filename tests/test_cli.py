@@ -1,0 +1,73 @@
+"""The command, run as a user runs it."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+import whence
+from whence.cli import app, main
+
+run = CliRunner().invoke
+
+
+def test_explain_prints_tokens_and_receipt():
+    result = run(app, ["explain", "a gorgeous, witty, seductive movie"])
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[0].startswith("prediction: positive")
+    assert any(line.endswith("\tgorgeous") for line in lines)
+    assert lines[-1].startswith("receipt: inputs")
+
+
+def test_json_lines_from_standard_input():
+    result = run(app, ["explain", "--json", "--words"], input="a gem\n\nso dull\n")
+    rows = [json.loads(line) for line in result.stdout.splitlines()]
+    assert [row["prediction"]["labels"][0] for row in rows] == ["positive", "negative"]
+    assert rows[0]["words"][1]["text"] == "a"
+
+
+def test_top_words_target_and_file(tmp_path):
+    path = tmp_path / "texts.txt"
+    path.write_text("an unwatchable mess\n")
+    result = run(app, ["explain", "-f", str(path), "--words", "--top", "1", "--target", "negative|positive"])
+    assert "negative rather than positive" in result.stdout
+    assert len(result.stdout.splitlines()) == 2
+
+
+def test_save_one_and_several(tmp_path):
+    run(app, ["explain", "a gem", "--save", str(tmp_path / "x.html")])
+    assert "<span" in (tmp_path / "x.html").read_text()
+    run(app, ["explain", "a gem", "so dull", "--save", str(tmp_path / "y.json")])
+    assert whence.Explanation.load(tmp_path / "y-2.json").prediction.label == "negative"
+
+
+def test_methods_and_audit_and_compare():
+    listed = run(app, ["methods"]).stdout
+    assert all(name in listed for name in whence.methods)
+    assert "layer_norm" in run(app, ["audit", "sentiment", "a gem"]).stdout
+    table = run(app, ["compare", "a gem", "--methods", "gi,lrp"]).stdout.splitlines()
+    assert table[1].split("\t") == ["feature", "gi", "lrp"]
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["explain", ""], "empty"),
+        (["explain", "x", "--method", "lpr"], "Did you mean 'lrp'"),
+        (["explain", "x", "--target", "postive"], "Did you mean 'positive'"),
+        (["explain", "x", "--model", "./nowhere"], "no such folder"),
+        (["explain", "-f", "nowhere.txt"], "no such file"),
+        (["explain", "x", "--save", "x.xyz"], "unknown format"),
+    ],
+)
+def test_errors_are_one_line(arguments, says, monkeypatch, capsys):
+    monkeypatch.setattr("sys.argv", ["whence", *arguments])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert says in message
+    assert "Traceback" not in message
