@@ -87,7 +87,7 @@ def through_api(work: Workload, preset: str, receipt: str) -> Tensor:
     """The same through `whence.explain`: also batches, names, predictions and receipts."""
     done = whence.explain(work.module, work.inputs, preset, work.label, receipt=receipt, progress=False)
     rows = done if isinstance(done, list) else [done]
-    return torch.stack([torch.as_tensor(row.scores) for row in rows])
+    return torch.stack([torch.tensor(row.scores) for row in rows])
 
 
 def ours(

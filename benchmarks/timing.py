@@ -43,10 +43,10 @@ def seconds(work: Callable[[], object]) -> float:
 
 
 def alternated(
-    unit: Callable[[], object], methods: Mapping[str, Callable[[], object]], rounds: int
+    unit: Callable[[], object], methods: Mapping[str, Callable[[], object]], rounds: int, *, warm: bool = True
 ) -> dict[str, Series]:
     """All methods in turn, each between two runs of the unit; the order is turned around every other round."""
-    for work in (unit, *methods.values()):
+    for work in (unit, *(methods.values() if warm else ())):
         work()
     series = {name: Series() for name in methods}
     for number in range(rounds):

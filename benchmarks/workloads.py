@@ -13,7 +13,7 @@ __all__ = ["SHAPES", "Workload", "workload"]
 
 SHAPES = ((8, 128), (1, 1024))
 """Batch and length."""
-CLASS, TOKEN = 1, 7
+CLASS, TOKEN = 1, 17
 """The explained class of the classifier, and the explained next token of the language model."""
 
 

@@ -22,7 +22,7 @@ CLOSE = {"rtol": 1e-10, "atol": 1e-10}
 
 def normal(*shape: int, seed: int = 0, dtype: torch.dtype = torch.float64) -> Tensor:
     """Standard normal numbers that depend on shape and seed alone."""
-    return torch.randn(*shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
+    return torch.randn(shape, generator=torch.Generator().manual_seed(seed), dtype=torch.float64).to(dtype)
 
 
 def seed_for(y: Tensor) -> Tensor:

@@ -25,8 +25,12 @@ def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view
     """
     made, shape = out, out.shape
     base = out._base if out._is_view() and not of_view else None
-    if base is not None and base.grad_fn is not None and _same_order(base, out):
-        made = base
+    if base is not None and base.grad_fn is not None:
+        if _same_order(base, out):
+            made = base
+        elif type(base.grad_fn).__name__ == "CopySlices":  # a part was written: what follows may use the whole alone
+            _on_gradient_of_part(base, out, hook)
+            return
     node, number = made.grad_fn, made.output_nr
     if node is None:
         return
@@ -40,6 +44,24 @@ def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view
 
     made_shape = made.shape
     node.register_prehook(before)
+
+
+def _on_gradient_of_part(base: Tensor, part: Tensor, hook: Callable[[Tensor], Tensor | None]) -> None:
+    """`on_gradient` of a view of `base`, read off the gradient of `base`."""
+    shape, strides = base.shape, base.stride()
+    place = (part.shape, part.stride(), part.storage_offset() - base.storage_offset())
+
+    def before(grads: tuple[Tensor | None, ...]) -> tuple[Tensor | None, ...] | None:
+        if grads[0] is None:
+            return None
+        whole = torch.empty_strided(shape, strides, dtype=grads[0].dtype, device=grads[0].device).copy_(grads[0])
+        changed = hook(whole.as_strided(*place))
+        if changed is None:
+            return None
+        whole.as_strided(*place).copy_(changed)
+        return (whole, *grads[1:])
+
+    base.grad_fn.register_prehook(before)  # type: ignore[union-attr]
 
 
 def _same_order(base: Tensor, view: Tensor) -> bool:

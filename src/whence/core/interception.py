@@ -91,9 +91,13 @@ class Interception(TorchFunctionMode):
         rule = self.rules.get(name, self.default)
         if rule is None:
             return self._without_rule(call)
-        if inplace and not getattr(rule, "in_place_is_fine", False):
-            return self._in_place(call, rule)
-        return self._apply(rule, call)
+        if not inplace:
+            return self._apply(rule, call)
+        rest = _rest_of_base(args[0]) if self.ledger.active else None
+        out = self._apply(rule, call) if getattr(rule, "in_place_is_fine", False) else self._in_place(call, rule)
+        if rest is not None:
+            self.ledger.constant("constant", name, args[0]._base, rest)
+        return out
 
     def _apply(self, rule: Rule, call: Call) -> Any:
         return rule(call)
@@ -183,6 +187,19 @@ class Interception(TorchFunctionMode):
         if any(is_tainted(o) for o in (out if isinstance(out, (tuple, list)) else [out])):
             self.unruled[call.name] = self.unruled.get(call.name, 0) + 1
         return out
+
+
+def _rest_of_base(target: Any) -> Tensor | None:
+    """What lies beside `target` in the constant that it is a part of: tainted once something is written into it."""
+    if not isinstance(target, Tensor) or target.requires_grad or not target._is_view():
+        return None
+    base = target._base
+    if not base.is_floating_point() or base.numel() == target.numel():
+        return None
+    with torch.no_grad():
+        rest = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device).copy_(base)
+        rest.as_strided(target.shape, target.stride(), target.storage_offset() - base.storage_offset()).zero_()
+    return rest
 
 
 def _nothing() -> None:

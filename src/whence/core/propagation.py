@@ -21,7 +21,7 @@ from whence.core.rules import table
 from whence.errors import ModelError, NumericsError
 from whence.types import Layer, Receipt
 
-__all__ = ["Propagation", "propagate"]
+__all__ = ["Propagation", "backward", "propagate"]
 
 
 @dataclass(frozen=True)
@@ -100,11 +100,11 @@ def propagate(
             raise ModelError(
                 "the target does not depend on the input: no gradient path from the score to the embeddings"
             )
-        grads = _backward(scores, [leaf.tensor for leaf in mode.leaves])
+        grads = backward(scores, [leaf.tensor for leaf in mode.leaves])
     return _collected(mode, grads, inputs, sources, scores, outputs, layer)
 
 
-def _backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
+def backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
     """∂ Σ scores / ∂ leaves, with the mode in force.
 
     Checkpointed segments run their forward again inside the backward pass and must meet the same rules there.
@@ -199,8 +199,10 @@ def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor,
     known = places >= 0
     flat = torch.zeros(source.numel(), device=source.device, dtype=scores.dtype)
     flat.index_add_(0, places[known], scores.reshape(-1)[known])
-    if not known.all() and scores.shape[0] == source.shape[0]:
-        nothing = torch.where(known.view(scores.shape), 0.0, scores).flatten(1).sum(1, dtype=torch.float64)
+    by_example = scores.shape[0] == source.shape[0] or (scores.dim() == 1 and scores.numel() % source.shape[0] == 0)
+    if by_example and not known.all():
+        rows = torch.where(known, 0.0, scores.reshape(-1)).view(source.shape[0], -1)
+        nothing = rows.sum(1, dtype=torch.float64)
     return flat.view(source.shape), nothing
 
 

@@ -28,6 +28,8 @@ ENDS = frozenset(
     "ones_like full_like empty_like rand_like randint_like new_zeros new_ones new_full new_empty bitwise_and "
     "bitwise_or logical_and logical_or logical_not searchsorted bucketize nonzero".split()
 )
+# Functions that only ask their other argument for its shape or type.
+LIKE = frozenset("expand_as view_as reshape_as type_as".split())
 
 
 def trace(source: str, ids: Tensor) -> Tensor:
@@ -44,16 +46,17 @@ def provenance_of(value: Any) -> tuple[str, Tensor] | None:
 
 def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: Any) -> None:
     """Give `out` the provenance that `func` gives it."""
-    found = next((p for p in map(provenance_of, _flat(args)) if p is not None), None)
+    carriers = _flat(args[:1] if name in LIKE else args)
+    found = next((p for p in map(provenance_of, carriers) if p is not None), None)
     if found is None or name in ENDS:
         return
     source, places = found
     if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
         _written(func, name, args, kwargs, out, source)
-    elif name in MOVES:
+    elif name in MOVES and any(provenance_of(t) is not None for t in _flat(args[:1])):
         try:
             with torch._C.DisableTorchFunction():
-                moved = func(*(_companion(a, source) for a in args), **kwargs)
+                moved = _padded(*args, **kwargs) if name == "pad" else func(*(_companion(a) for a in args), **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
         pairs = zip(out, moved, strict=True) if isinstance(out, (tuple, list)) else [(out, moved)]
@@ -81,7 +84,12 @@ def _written(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out
         target._whence_from = (source, places)  # type: ignore[union-attr]
 
 
-def _companion(value: Any, source: str) -> Any:
+def _padded(ids: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
+    """The companion of padded ids: what was put beside them came from nowhere."""
+    return torch.nn.functional.pad(_companion(ids), pad, mode, -1 if mode == "constant" else None)
+
+
+def _companion(value: Any) -> Any:
     """What stands for `value` when the companions are moved."""
     if isinstance(value, Tensor):
         found = provenance_of(value)

@@ -50,7 +50,7 @@ LINEAR: dict[str, Callable[[Tensor], Tensor]] = {
     "unbind and stack": lambda x: torch.stack([t * (n + 1) for n, t in enumerate(x.unbind(1))], 1),
     "split sizes": lambda x: torch.split(x, [1, 5], -1)[1],
     "sum": lambda x: x.sum(1),
-    "mean": lambda x: x.mean((1, 2)),
+    "mean": lambda x: x.mean((1, 2))[:, None],
     "cumsum": lambda x: x.cumsum(1),
     "neg": lambda x: -x,
     "avg_pool": lambda x: F.avg_pool1d(x, 2),
@@ -99,10 +99,27 @@ LINEAR: dict[str, Callable[[Tensor], Tensor]] = {
     "index_copy_": lambda x: filled(x, lambda y, x: y.index_copy_(1, INDEX, x[:, :3])),
     "scatter_": lambda x: filled(x, lambda y, x: y.scatter_(1, INDEX.view(1, 3, 1).expand(2, 3, 6), x[:, :3])),
     "scatter_add_": lambda x: filled(x, lambda y, x: y.scatter_add_(1, INDEX.view(1, 3, 1).expand(2, 3, 6), x[:, :3])),
-    "masked_scatter": lambda x: C.masked_scatter(MASK, x),
     "index_put_": lambda x: filled(x, lambda y, x: y.index_put_((torch.tensor([0, 1]),), x)),
     "copy_": lambda x: filled(x, lambda y, x: y.copy_(x)),
     "copy_ into a part": lambda x: filled(x, lambda y, x: y[:, 1:].copy_(x[:, 1:])),
+    "copy_ into two parts": lambda x: filled(x, lambda y, x: (y[:, 1].copy_(x[:, 1]), y[:, 2].copy_(x[:, 2]))),
+    "copy_ of a constant": lambda x: (x * 1.0).copy_(C) + x,
+    "copy_ of a constant into a part": lambda x: written(x, lambda y: y[:, 1].copy_(C[:, 1])),
+    "add_ into a constant": lambda x: filled(x, lambda y, x: y.add_(x, alpha=2)),
+    "mul_ into a constant": lambda x: filled(x, lambda y, x: y.mul_(x)),
+    "mul_ into a part of a constant": lambda x: filled(x, lambda y, x: y[:, 1:].mul_(x[:, 1:])),
+    "add_ into a part of a constant": lambda x: filled(x, lambda y, x: y[:, 1:].add_(x[:, 1:])),
+    "add_ into a transposed constant": lambda x: filled(x, lambda y, x: y.transpose(1, 2).add_(x.transpose(1, 2))),
+    "+= into a part of a constant": lambda x: filled(x, plus_equals),
+    "add_ of a constant to a part": lambda x: written(x, lambda y: y[:, 1:].add_(C[:, 1:])),
+    "+= of a constant to a part": lambda x: written(x, lambda y: plus_equals(y, C)),
+    "add_ of a constant to a transposed view": lambda x: written(x, lambda y: y.mT.add_(C.mT)),
+    "mul_ of a part": lambda x: written(x, lambda y: y[:, ::2].mul_(3.0)),
+    "masked_fill_ of a part": lambda x: written(x, lambda y: y[:, 1].masked_fill_(MASK[:, 1], 0.3)),
+    "fill_ of a part": lambda x: written(x, lambda y: y[:, 1].fill_(0.3)),
+    "fill_ with an integer": lambda x: written(x, lambda y: y[:, 1].fill_(3)),
+    "zero_ of a part": lambda x: written(x, lambda y: y[:, 1].zero_()),
+    "setitem of a part of a part": lambda x: filled(x, lambda y, x: y[:, 1:].__setitem__((slice(None), 0), x[:, 0])),
     "lerp": lambda x: torch.lerp(x, C, 0.3),
     "lerp from a constant": lambda x: torch.lerp(C, x, 0.3),
     "block in place": lambda x: (x * 1.0).add_(C).sub_(1.0).mul_(2.0).div_(3.0),
@@ -113,6 +130,17 @@ LINEAR: dict[str, Callable[[Tensor], Tensor]] = {
     "casts": lambda x: x.to(torch.float64).double().type_as(C),
     "nan_to_num": lambda x: torch.nan_to_num(x),
 }
+
+
+def written(x: Tensor, f: Callable[[Tensor], object]) -> Tensor:
+    """x after its parts were changed in place."""
+    y = x * 1.0
+    f(y)
+    return y
+
+
+def plus_equals(y: Tensor, x: Tensor) -> None:
+    y[:, 1:] += x[:, 1:]
 
 
 def in_place(x: Tensor) -> Tensor:
@@ -150,10 +178,32 @@ def test_integer_constants_are_booked() -> None:
         torch.testing.assert_close(books(explain(f, x)), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
+def test_masked_scatter() -> None:
+    """It reads its source in order, across examples: only the sum over the batch is conserved."""
+    x = normal(2, 4, 6)
+    done = explain(lambda x: C.masked_scatter(MASK, x), x)
+    torch.testing.assert_close(done.relevance["x"], reference(lambda x: C.masked_scatter(MASK, x), x), **CLOSE)
+    torch.testing.assert_close(books(done).sum(), torch.zeros((), dtype=torch.float64), **CLOSE)
+
+
 def test_results_without_gradient_are_constants() -> None:
     x = normal(2, 5)
     done = explain(lambda x: x + x.argmax(-1, keepdim=True) + (x > 0), x)
     torch.testing.assert_close(done.relevance["x"], reference(lambda x: x, x), **CLOSE)
+
+
+def test_positions_that_the_words_are_added_to_in_place() -> None:
+    table = torch.nn.Embedding(4, 6).double()
+
+    def run(x: Tensor) -> Tensor:
+        y = table(torch.arange(4)).expand(2, 4, 6).contiguous()
+        y += x
+        return y
+
+    x = normal(2, 4, 6)
+    done = explain(run, x)
+    assert set(done.sinks) == {"position"}
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
 @pytest.mark.parametrize("name", list(recipes))

@@ -38,7 +38,7 @@ LINEAR = frozenset(
     # nothing happens in evaluation
     "dropout dropout1d dropout2d dropout3d alpha_dropout feature_dropout feature_alpha_dropout "
     # gradients do not pass here and relevance does not either: the result is a constant
-    "zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty "
+    "zero zeros_like ones_like full_like empty_like rand_like randn_like new_zeros new_ones new_full new_empty "
     "new_tensor argmax argmin argsort eq ne lt le gt ge isnan isinf isfinite allclose equal any all bucketize "
     "searchsorted histc unique one_hot nonzero count_nonzero isin is_same_size result_type logical_not long int "
     "bool broadcast_shapes assert_async _assert_async signbit logical_and logical_or".split()
@@ -51,6 +51,8 @@ JOINS = frozenset(
     "index_copy index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add setitem copy lerp "
     "pad fill constant_pad_nd block_diag".split()
 )
+# Of these an integer may be a value; of the other joins it is an axis.
+FILLS = frozenset("where masked_fill fill index_fill pad constant_pad_nd scatter setitem".split())
 
 
 def linear(call: Call) -> Any:
@@ -77,6 +79,9 @@ def add(call: Call) -> Any:
     alpha = call.kwargs.get("alpha", 1)
     sign = -1 if call.name in ("sub", "rsub") else 1
     first, second = call.argument(0, "input"), call.argument(1, "other")
+    if call.ledger.active and not is_tainted(first) and name_of(call.func).inplace:
+        first = first.clone()  # a constant that the call overwrites and taints
+        mark_role(first, role_of(call.args[0]))
     out = call.run()
     if call.name == "rsub":
         first, second = second, first
@@ -143,10 +148,12 @@ def _assign(call: Call) -> None:
 
 def _constant_part(call: Call) -> Tensor | None:
     """The value of the call with every tainted tensor set to zero."""
-    if call.name == "copy":
-        return None  # the target is overwritten
+    if call.name == "copy":  # the target is overwritten
+        value = call.argument(1, "src")
+        return None if is_tainted(value) else value.expand(call.args[0].shape)
     others = [t for t in call.tensors() if not t.requires_grad and t.is_floating_point()]
-    numbers = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, float) and a != 0]
+    number = (int, float) if call.name in FILLS else float
+    numbers = [a for a in (*call.args, *call.kwargs.values()) if isinstance(a, number) and a != 0]
     if not others and not numbers:
         return None
     with torch.no_grad():

@@ -1,0 +1,150 @@
+"""Generic attention explainability."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import ClassVar
+
+import torch
+from torch import Tensor
+
+from whence.methods.attention.base import (
+    AbstractAttentionMethod,
+    LayerMap,
+    Variant,
+    check_maps,
+    choose_row,
+    is_encoder_decoder,
+    pick_row,
+    residual,
+    to_features,
+)
+from whence.methods.attention.rollout import product
+from whence.methods.base import methods
+from whence.models.adapter import AbstractAdapter
+from whence.models.examples import Example
+from whence.models.targets import AbstractTarget
+from whence.results import Explanation
+
+__all__ = ["GAE", "weighted"]
+
+
+def weighted(attention: Tensor, gradient: Tensor) -> Tensor:
+    """Ā = mean_h (∇A ⊙ A)⁺, over the head axis (third from the end)."""
+    return (gradient * attention).clamp(min=0).mean(-3)
+
+
+@methods.register("gae")
+@dataclass(frozen=True, kw_only=True)
+class GAE(AbstractAttentionMethod):
+    """Gradient-weighted attention accumulated through the layers: R ← R + Ā R, Ā = mean_h(∇A ⊙ A)⁺, R₀ = I; r = R[row].
+
+    Encoder-decoders follow the paper's update rules: R_ee and R_dd as above; decoder self-attention also carries
+    R_de ← R_de + Ā R_de; cross-attention R_de ← R_de + R̄_ddᵀ Ā R̄_ee with R̄ = rownorm(R - I) + I.
+    [Chefer, Gur & Wolf, ICCV 2021, eq. 5–11]
+    """
+
+    needs_gradient: ClassVar[bool] = True
+
+    variant: Variant = "paper"
+    """`paper`: as above. `code`: row-normalised rollout of the same maps, as in the public code of Ali 2022."""
+    stream: bool = True
+    """For one row, use each layer's map during the backward pass and drop it: memory does not grow with depth."""
+
+    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+        maps = [weighted(m.attention, m.gradient) for m in layers]  # type: ignore[arg-type]
+        if self.variant == "code":
+            return pick_row(product([residual(m, "add_identity_then_normalise") for m in maps]), row, how)
+        return pick_row(product([residual(m, "add_identity") for m in maps]), row, how)
+
+    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
+        source = next(m.attention.shape[-1] for m in layers if m.stream == "cross")
+        target = next(m.attention.shape[-1] for m in layers if m.stream == "decoder")
+        ee, dd, de = torch.eye(source), torch.eye(target), torch.zeros(target, source)
+        ee, dd, de = (m.to(layers[0].attention.device) for m in (ee, dd, de))
+        for layer in layers:
+            a = weighted(layer.attention, layer.gradient)  # type: ignore[arg-type]
+            if layer.stream == "encoder":
+                ee = ee + a @ ee
+            elif layer.stream == "decoder":
+                dd, de = dd + a @ dd, de + a @ de
+            else:
+                de = de + _normalised(dd).T @ a @ _normalised(ee)
+        return de[row], dd[row]
+
+    def explain(
+        self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
+    ) -> list[Explanation]:
+        if (
+            not self.stream
+            or self.variant != "paper"
+            or self.row not in ("auto", "last", "cls")
+            or is_encoder_decoder(model)
+        ):
+            return super().explain(model, examples, targets)
+        return self._streamed(model, examples, targets)
+
+    def _streamed(
+        self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
+    ) -> list[Explanation]:
+        """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
+        running: dict[str, Tensor] = {}
+        refused: list[str] = []
+
+        def visit(number: int, attention: Tensor, gradient: Tensor) -> None:
+            if refused or attention.shape[-1] != attention.shape[-2]:
+                refused.append("size")
+                return
+            if "r" not in running:
+                rows = [self._row(model, examples, n, attention) for n in range(len(examples))]
+                if any(r is None for r in rows):
+                    refused.append("row")
+                    return
+                start = torch.zeros(attention.shape[0], attention.shape[-1], device=attention.device)
+                start[torch.arange(len(rows)), torch.tensor(rows)] = 1  # type: ignore[arg-type]
+                running["r"] = start
+            r = running["r"]
+            if r.shape[-1] != attention.shape[-1]:
+                refused.append("size")
+                return
+            running["r"] = r + torch.einsum("bq,bqk->bk", r, weighted(attention.float(), gradient.float()))
+
+        captured, _, names = self.collect(model, examples, targets, visitor=visit)
+        check_maps(captured.maps, self.name)
+        if refused or "r" not in running:
+            return super().explain(model, examples, targets)
+        return [
+            self.build(
+                model,
+                example,
+                scores=to_features(model, example, self._own(model, examples, n, running["r"][n])),
+                target=names[n],
+                target_score=float(captured.target[n]),
+                prediction=model.prediction(captured.outputs, examples, n),
+            )
+            for n, example in enumerate(examples)
+        ]
+
+    def _row(self, model: AbstractAdapter, examples: Sequence[Example], n: int, attention: Tensor) -> int | None:
+        shift, length = model._shift(examples, n), _length(examples[n], attention)
+        own = attention[n, :, shift : shift + length, shift : shift + length]
+        row, _ = choose_row(self.row, examples[n], [LayerMap(own)], model)
+        return None if row is None else row + shift
+
+    def _own(self, model: AbstractAdapter, examples: Sequence[Example], n: int, scores: Tensor) -> Tensor:
+        shift = model._shift(examples, n)
+        ids = examples[n].inputs.get("input_ids")
+        return scores if ids is None else scores[shift : shift + ids.shape[0]]
+
+
+def _length(example: Example, attention: Tensor) -> int:
+    ids = example.inputs.get("input_ids")
+    return attention.shape[-1] if ids is None else ids.shape[0]
+
+
+def _normalised(matrix: Tensor) -> Tensor:
+    """R̄ = rownorm(R - I) + I  [eq. 8, 9]."""
+    eye = torch.eye(matrix.shape[0], device=matrix.device)
+    rest = matrix - eye
+    return rest / rest.sum(-1, keepdim=True).clamp_min(1e-12) + eye

@@ -1,0 +1,37 @@
+"""Grad-CAM on attention."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_row
+from whence.methods.base import methods
+
+__all__ = ["AttentionGradCAM"]
+
+
+@methods.register("attention_grad_cam")
+@dataclass(frozen=True, kw_only=True)
+class AttentionGradCAM(AbstractAttentionMethod):
+    """The last layer's heads weighted by their mean gradient: r = ReLU(mean_h w_h A_h[row]), w_h = mean ∇A_h.
+
+    [the Grad-CAM baseline of Chefer, Gur & Wolf, CVPR 2021]
+    """
+
+    needs_gradient: ClassVar[bool] = True
+
+    variant: Variant = "paper"
+    """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone, as in public code."""
+
+    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+        attention, gradient = layers[-1].attention, layers[-1].gradient
+        assert gradient is not None
+        if self.variant == "code" and row is not None:
+            weight = gradient[:, row].mean(-1)
+        else:
+            weight = gradient.mean((1, 2))
+        fused = (attention * weight[:, None, None]).mean(0)
+        return pick_row(fused, row, how).clamp(min=0)

@@ -1,0 +1,38 @@
+"""Attention of the last layer."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Variant, fuse, pick_row
+from whence.methods.base import methods
+
+__all__ = ["AttentionLast"]
+
+
+@methods.register("attention_last")
+@dataclass(frozen=True, kw_only=True)
+class AttentionLast(AbstractAttentionMethod):
+    """The last layer's attention, heads fused: r = mean_h A^L[row]   [A-Last in Ali 2022].
+
+    In an encoder-decoder: the last cross-attention for source tokens, the last self-attention for decoder tokens.
+    """
+
+    class_specific: ClassVar[bool] = False
+    cost: ClassVar[str] = "1 forward"
+
+    fusion: Fusion = "mean"
+    """How heads become one map: `mean`, `max`, `min`."""
+    variant: Variant = "paper"
+    """`paper`: the predicting row. `code`: the authors' public code sums the columns over all rows."""
+
+    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+        fused = fuse(layers[-1].attention, self.fusion)
+        return fused.sum(0) if self.variant == "code" else pick_row(fused, row, how)
+
+    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
+        cross, own = (next(m for m in reversed(layers) if m.stream == stream) for stream in ("cross", "decoder"))
+        return fuse(cross.attention, self.fusion)[row], fuse(own.attention, self.fusion)[row]

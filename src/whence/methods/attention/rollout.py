@@ -1,0 +1,49 @@
+"""Attention rollout."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from torch import Tensor
+
+from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, pick_row, residual
+from whence.methods.base import methods
+
+__all__ = ["Rollout", "product"]
+
+
+def product(matrices: list[Tensor]) -> Tensor:
+    """M_L ⋯ M_2 M_1 for matrices given first layer first."""
+    total = matrices[0]
+    for matrix in matrices[1:]:
+        total = matrix @ total
+    return total
+
+
+@methods.register("rollout")
+@dataclass(frozen=True, kw_only=True)
+class Rollout(AbstractAttentionMethod):
+    """Attention multiplied through the layers: r = (Â_L ⋯ Â_1)[row], Â = rownorm(mean_h A + I).
+
+    [Abnar & Zuidema 2020, sec. 3] Rows of the product sum to one with the default residual.
+    """
+
+    class_specific: ClassVar[bool] = False
+    cost: ClassVar[str] = "1 forward"
+
+    fusion: Fusion = "mean"
+    """How heads become one map: `mean`, `max`, `min`."""
+    residual: Residual = "add_identity_then_normalise"
+    """The skip connection: `none`, `add_identity` (as Chefer et al. write it), `add_identity_then_normalise`."""
+    start_layer: int = 0
+    """First layer of the product."""
+    zero_self: bool = False
+    """Set the predicting token's own score to the smallest, as the authors of Chefer 2021 do for [CLS]."""
+
+    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+        maps = [residual(fuse(m.attention, self.fusion), self.residual) for m in layers[self.start_layer :]]
+        scores = pick_row(product(maps), row, how).clone()
+        if self.zero_self and row is not None:
+            scores[row] = scores.min()
+        return scores
