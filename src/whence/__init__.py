@@ -6,7 +6,7 @@
 'gorgeous'
 """
 
-from whence.api import audit, compare, explain
+from whence.api import attention, audit, compare, explain
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
@@ -25,6 +25,7 @@ __all__ = [
     "Recipe",
     "WhenceError",
     "ZPlus",
+    "attention",
     "audit",
     "compare",
     "contrast",

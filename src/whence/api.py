@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 from typing import Any
 
+from whence.attending import attention
 from whence.auditing import audit
 from whence.core.recipe import Recipe
 from whence.errors import InputError
@@ -18,7 +19,7 @@ from whence.models.targets import AbstractTarget, Custom
 from whence.progress import track
 from whence.results import Explanation
 
-__all__ = ["audit", "compare", "explain"]
+__all__ = ["attention", "audit", "compare", "explain"]
 
 BUDGET = {"cpu": 2048, "cuda": 16384}
 """Tokens in a batch, padding included."""

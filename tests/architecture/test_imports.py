@@ -21,7 +21,7 @@ LAYERS = [
     {"core", "results"},
     {"models"},
     {"methods", "viz"},
-    {"auditing"},
+    {"attending", "auditing"},
     {"api"},
     {"cli", "__init__"},
 ]

@@ -193,7 +193,7 @@ def capture(
         _name_streams(recorder.maps, mode.leaves, encoder_decoder)
         if gradients and scores.requires_grad:
             mode.in_backward = True
-            backward(scores, [leaf.tensor for leaf in mode.leaves])
+            backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
     return Captured(recorder.maps, outputs, scores.detach(), mode.leaves)
 
 

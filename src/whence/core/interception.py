@@ -67,6 +67,8 @@ class Interception(TorchFunctionMode):
         self.leaves: list[Leaf] = []
         self.unruled: dict[str, int] = {}
         self.in_backward = False
+        self.recomputes = False
+        """Whether a part ran without gradients in the forward pass: reentrant checkpointing runs it again."""
 
     def leaf(self, source: str, value: Tensor, positions: Tensor | None = None) -> Tensor:
         """Make `value` an end of the backward pass. Returns a copy that in-place operations may change."""
@@ -87,6 +89,8 @@ class Interception(TorchFunctionMode):
         args, kwargs, tainted = self._own(args, kwargs)
         if not tainted:
             return self._untainted(func, name, args, kwargs)
+        if not torch.is_grad_enabled():
+            self.recomputes = True
         call = Call(func, name, args, kwargs, self)
         rule = self.rules.get(name, self.default)
         if rule is None:
@@ -194,7 +198,7 @@ def _rest_of_base(target: Any) -> Tensor | None:
     if not isinstance(target, Tensor) or target.requires_grad or not target._is_view():
         return None
     base = target._base
-    if not base.is_floating_point() or base.numel() == target.numel():
+    if base is None or not base.is_floating_point() or base.numel() == target.numel():
         return None
     with torch.no_grad():
         rest = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device).copy_(base)

@@ -82,7 +82,7 @@ class Ledger(NoLedger):
 
     def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
         """Run `compute(*inputs)` and enter what it takes in less what it hands on."""
-        if not self.open:
+        if not self.open or not torch.is_grad_enabled():
             return compute(*inputs)
         watched = [_marked_like(x.view_as(x), x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
         result = compute(*watched)
@@ -187,6 +187,7 @@ def _inner(grad: Tensor, value: Tensor) -> Tensor:
     """grad · value, summed over the last axis where that saves a pass over the data."""
     grad, value = widened(grad), widened(value)
     if value.dim() == 1 and value.shape[0] == grad.shape[-1] and value.dtype == grad.dtype and grad.dim() > 1:
+        value = value.nan_to_num(nan=torch.nan, posinf=0.0, neginf=0.0)  # -inf masks the place: its gradient is 0
         return torch.mv(grad.reshape(-1, grad.shape[-1]), value).reshape(grad.shape[:-1])
     product = (grad.conj() * value).real if torch.is_complex(grad) else grad * value
     return product.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)  # a mask of -inf meets a gradient of 0

@@ -95,21 +95,27 @@ def propagate(
             )
         mode.in_backward = True
         if ledger is not None:
-            ledger.open = False  # recomputation in the backward pass must not be booked twice
+            # A part that is run again was booked the first time, unless it ran without gradients then.
+            ledger.open = mode.recomputes
         if not scores.requires_grad:
             raise ModelError(
                 "the target does not depend on the input: no gradient path from the score to the embeddings"
             )
-        grads = backward(scores, [leaf.tensor for leaf in mode.leaves])
+        grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
     return _collected(mode, grads, inputs, sources, scores, outputs, layer)
 
 
-def backward(scores: Tensor, leaves: list[Tensor]) -> tuple[Tensor | None, ...]:
+def backward(scores: Tensor, leaves: list[Tensor], *, reentrant: bool = False) -> tuple[Tensor | None, ...]:
     """∂ Σ scores / ∂ leaves, with the mode in force.
 
     Checkpointed segments run their forward again inside the backward pass and must meet the same rules there.
     `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
+    Reentrant checkpoints refuse to be told where the backward pass ends: there the leaves collect their gradients.
     """
+    if reentrant:
+        start = (torch.ones_like(scores),)
+        _engine_run_backward((scores,), start, False, False, (), allow_unreachable=True, accumulate_grad=True)
+        return tuple(leaf.grad for leaf in leaves)
     return _engine_run_backward(
         (scores,),
         (torch.ones_like(scores),),
@@ -147,7 +153,7 @@ def _collected(
         if layer != "word" and ledger is not None:
             relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
         total = _totals(relevance)
-    if not torch.isfinite(total).all():
+    if not (torch.isfinite(total) & torch.isfinite(target)).all():
         raise NumericsError(_not_finite(target))
     return Propagation(
         relevance=relevance,

@@ -2,5 +2,6 @@
 
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation, Prediction, Word
+from whence.results.maps import AttentionMaps
 
-__all__ = ["Conservation", "Explanation", "Prediction", "Word"]
+__all__ = ["AttentionMaps", "Conservation", "Explanation", "Prediction", "Word"]

@@ -21,7 +21,8 @@ class AttCAT(AbstractAttentionMethod):
     """Gradient×state of every layer, weighted by attention: r_i = Σ_l (mean_{h,q} A^l)_i · Σ_d h^l_id ∂y/∂h^l_id.
 
     h^l are the states that layer l attends to (the input of its value projection): in post-norm encoders the output of
-    the layer before; in pre-norm models after the norm. `row` is not used: attention is averaged over all queries.   [Qiang et al. 2022]
+    the layer before; in pre-norm models after the norm. `row` is not used: attention is averaged over all queries.
+    [Qiang et al. 2022]
     """
 
     needs_gradient: ClassVar[bool] = True

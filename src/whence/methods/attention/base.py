@@ -125,7 +125,7 @@ class AbstractAttentionMethod(AbstractMethod):
         captured: Captured,
         relevance: list[Tensor] | None,
     ) -> np.ndarray:
-        layers = _cropped(model, examples, n, captured, relevance)
+        layers = cropped(model, examples, n, captured, relevance)
         if any(layer.stream == "cross" for layer in layers):
             return self._both_sides(model, examples, n, captured, layers)
         layers = one_size(layers, self.name)
@@ -166,7 +166,7 @@ def check_maps(maps: list[AttentionMap], name: str) -> None:
         )
 
 
-def _cropped(
+def cropped(
     model: AbstractAdapter, examples: Sequence[Example], n: int, captured: Captured, relevance: list[Tensor] | None
 ) -> list[LayerMap]:
     """The maps of example `n` without padding."""

@@ -1,0 +1,91 @@
+"""Attention maps of one input."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whence.errors import InputError
+from whence.results.files import renderer
+
+__all__ = ["AttentionMaps"]
+
+
+@dataclass(frozen=True, eq=False)
+class AttentionMaps:
+    """What every layer and head attended to.
+
+    `maps[layer]` has shape (head, query, key); in encoder-decoders layers differ in size, and `streams` says which are
+    "encoder", "decoder" and "cross".
+    """
+
+    maps: tuple[np.ndarray, ...]
+    streams: tuple[str, ...] = ()
+    tokens: tuple[str, ...] = ()
+    """The tokens of the input; in encoder-decoders of the source."""
+    decoder_tokens: tuple[str, ...] = ()
+    text: str | None = None
+    provenance: dict[str, Any] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        for m in self.maps:
+            m.setflags(write=False)
+
+    def __len__(self) -> int:
+        return len(self.maps)
+
+    def __getitem__(self, layer: int) -> np.ndarray:
+        return self.maps[layer]
+
+    @property
+    def array(self) -> np.ndarray:
+        """All layers as one array (layer, head, query, key), where they have one size."""
+        if len({m.shape for m in self.maps}) > 1:
+            raise InputError("the layers differ in size; use maps[layer]")
+        return np.stack(self.maps)
+
+    def axes(self, layer: int) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        """Tokens of the queries and of the keys of a layer."""
+        stream = self.streams[layer] if self.streams else "self"
+        query = self.decoder_tokens if stream in ("decoder", "cross") else self.tokens
+        key = self.decoder_tokens if stream == "decoder" else self.tokens
+        return query, key
+
+    def save(self, path: str | Path) -> Path:
+        """Write as .npz (exact) or .html (a heat map per layer and head)."""
+        path = Path(path)
+        kind = path.suffix.lower()
+        temporary = path.with_name(path.name + ".part")
+        if kind == ".npz":
+            names = ("streams", "tokens", "decoder_tokens", "text", "provenance")
+            meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
+            arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
+            with temporary.open("wb") as file:
+                np.savez_compressed(file, **arrays)
+        elif kind == ".html":
+            temporary.write_text(renderer("maps")(self), encoding="utf-8")
+        else:
+            raise InputError(f"can't write attention maps as {kind!r}: use .npz or .html")
+        os.replace(temporary, path)
+        return path
+
+    @classmethod
+    def load(cls, path: str | Path) -> AttentionMaps:
+        with np.load(path, allow_pickle=False) as data:
+            meta = json.loads(str(data["meta"]))
+            maps = tuple(data[f"layer{n}"] for n in range(len(data.files) - 1))
+        for name in ("streams", "tokens", "decoder_tokens"):
+            meta[name] = tuple(meta[name])
+        return cls(maps=maps, **meta)
+
+    def _repr_html_(self) -> str:
+        return renderer("maps")(self)
+
+    def __repr__(self) -> str:
+        shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))
+        return f"<AttentionMaps of {len(self.tokens)} tokens: {len(self)} layers, heads×queries×keys {shapes}>"
