@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import inspect
 import re
 from dataclasses import fields
@@ -76,7 +77,7 @@ def markdown() -> str:
 
 def _options(made: Any) -> list[str]:
     """The options as a table; their docs are the strings under the fields."""
-    source = inspect.getsource(made)
+    source = "\n".join(inspect.getsource(c) for c in made.__mro__ if dataclasses.is_dataclass(c))
     rows = ["| option | default | |", "|---|---|---|"]
     for f in fields(made):
         found = re.search(rf'^    {f.name}:[^\n]*\n    """(.*?)"""', source, re.S | re.M)

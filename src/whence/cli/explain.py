@@ -1,4 +1,4 @@
-"""The command `whence`."""
+"""`whence explain`."""
 
 from __future__ import annotations
 
@@ -9,25 +9,10 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.errors import InputError, WhenceError
+from whence.cli.app import Device, Dtype, Model, Remote, Target, Task, app, target_of
+from whence.errors import InputError
 
-__all__ = ["app", "main"]
-
-app = typer.Typer(
-    no_args_is_help=True,
-    add_completion=False,
-    pretty_exceptions_enable=False,
-    help="From what place did this prediction come? Explain the predictions of transformers.",
-)
-
-Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name (sentiment, digits), hub id, or folder.")]
-Target = Annotated[
-    str | None, typer.Option("--target", "-t", help="Label, class number, or 'A|B' for A rather than B.")
-]
-Task = Annotated[str | None, typer.Option(help="What the model does, if its name does not say.")]
-Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
-Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
-Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+__all__ = ["explain"]
 
 
 @app.command()
@@ -58,7 +43,7 @@ def explain(
     inputs = _texts(texts, file)
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     results = whence.explain(
-        loaded, inputs, method, _target(target), special_tokens=special, truncate=truncate, generate=generate,
+        loaded, inputs, method, target_of(target), special_tokens=special, truncate=truncate, generate=generate,
         continuation=continuation,
     )  # fmt: skip
     if save is not None:
@@ -87,21 +72,6 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     if not kept:
         raise InputError("there is no text in the input")
     return kept
-
-
-def _target(text: str | None) -> Any:
-    if text is None:
-        return None
-    import whence
-
-    if "|" in text:
-        this, that = text.split("|", 1)
-        return whence.contrast(_number(this), _number(that))
-    return _number(text)
-
-
-def _number(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
 
 
 def _saved(results: list[Any], path: Path) -> list[Path]:
@@ -140,68 +110,3 @@ def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:
         console.print(exp)
     else:
         typer.echo(str(exp))
-
-
-@app.command()
-def compare(
-    text: Annotated[str, typer.Argument(help="A text, or the path of an image.")],
-    model: Model = "sentiment",
-    methods: Annotated[str, typer.Option(help="Comma-separated names.")] = "gi,ah_ln,attn_lrp,lrp",
-    target: Target = None,
-    special: Annotated[bool, typer.Option("--special/--no-special")] = True,
-    task: Task = None,
-    device: Device = None,
-    dtype: Dtype = None,
-) -> None:
-    """One line per method: the same input, the same target, side by side."""
-    import whence
-    from whence.viz import side_by_side
-
-    loaded = whence.load(model, task=task, device=device, dtype=dtype)
-    names = [name.strip() for name in methods.split(",") if name.strip()]
-    results = whence.compare(loaded, text, names, _target(target), special_tokens=special)
-    side_by_side.show(results)
-
-
-@app.command("methods")
-def list_methods(
-    markdown: Annotated[bool, typer.Option("--markdown", help="The page docs/methods.md.")] = False,
-) -> None:
-    """List every method with what it computes."""
-    from whence.methods import catalogue
-
-    if markdown:
-        typer.echo(catalogue.markdown())
-        return
-    for name, summary in catalogue.lines():
-        typer.echo(f"{name:<24} {summary}")
-
-
-@app.command()
-def audit(
-    model: Annotated[str, typer.Argument(help="Bundled name, hub id, or folder.")] = "sentiment",
-    text: Annotated[str, typer.Argument(help="What to explain.")] = "a gorgeous, witty, seductive movie",
-    recipe: Annotated[str, typer.Option(help="Recipe to audit.")] = "exact",
-    target: Target = None,
-    task: Task = None,
-    device: Device = None,
-    dtype: Dtype = None,
-) -> None:
-    """Account for every unit of relevance, by function and by layer."""
-    import whence
-
-    loaded = whence.load(model, task=task, device=device, dtype=dtype)
-    typer.echo(str(whence.audit(loaded, text, recipe=recipe, target=_target(target))))
-
-
-def main() -> None:
-    """Run the command; errors made for people are shown as one line, without a traceback."""
-    try:
-        app()
-    except WhenceError as error:
-        typer.secho(f"whence: {error}", err=True, fg=typer.colors.RED)
-        raise SystemExit(2) from None
-
-
-if __name__ == "__main__":
-    main()

@@ -1,0 +1,41 @@
+"""The application that commands register with, and the options they share."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any
+
+import typer
+
+__all__ = ["Device", "Dtype", "Model", "Remote", "Target", "Task", "app", "target_of"]
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="From what place did this prediction come? Explain the predictions of transformers.",
+)
+
+Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name (sentiment, digits), hub id, or folder.")]
+Target = Annotated[
+    str | None, typer.Option("--target", "-t", help="Label, class number, or 'A|B' for A rather than B.")
+]
+Task = Annotated[str | None, typer.Option(help="What the model does, if its name does not say.")]
+Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
+Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
+Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
+
+
+def target_of(text: str | None) -> Any:
+    """What was typed as --target: a number, a label, or a contrast."""
+    if text is None:
+        return None
+    import whence
+
+    if "|" in text:
+        this, that = text.split("|", 1)
+        return whence.contrast(_number(this), _number(that))
+    return _number(text)
+
+
+def _number(text: str) -> int | str:
+    return int(text) if text.lstrip("-").isdigit() else text
