@@ -49,6 +49,7 @@ ALIASES = {
     "fmax": "maximum",
     "fmin": "minimum",
     "log_sigmoid": "logsigmoid",
+    "_threshold": "threshold",
     "linalg_norm": "norm",
     "linalg_vector_norm": "norm",
     "vector_norm": "norm",

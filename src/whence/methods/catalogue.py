@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import inspect
 import re
 from dataclasses import fields
@@ -77,7 +76,7 @@ def markdown() -> str:
 
 def _options(made: Any) -> list[str]:
     """The options as a table; their docs are the strings under the fields."""
-    source = "\n".join(inspect.getsource(c) for c in made.__mro__ if dataclasses.is_dataclass(c))
+    source = "\n".join(inspect.getsource(c) for c in inspect.getmro(made) if hasattr(c, "__dataclass_fields__"))
     rows = ["| option | default | |", "|---|---|---|"]
     for f in fields(made):
         found = re.search(rf'^    {f.name}:[^\n]*\n    """(.*?)"""', source, re.S | re.M)

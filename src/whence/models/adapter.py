@@ -90,6 +90,12 @@ class AbstractAdapter(ABC):
         extra = {"use_cache": False} if "use_cache" in self._parameters else {}
         return self.module(**batch, **extra)
 
+    # -- perturbing ------------------------------------------------------------------------------------------
+
+    def masked(self, example: Example, keep: np.ndarray, fill: str = "mask") -> Example:
+        """`example` with every feature whose `keep` is False replaced. What `fill` may be depends on the model."""
+        raise InputError(f"inputs of a {self.task} model can't be perturbed feature by feature")
+
     # -- targets ---------------------------------------------------------------------------------------------
 
     def target(self, choice: Any) -> AbstractTarget:
@@ -119,7 +125,7 @@ class AbstractAdapter(ABC):
 
     def view(self, outputs: Any, examples: Sequence[Example], n: int) -> View:
         example = examples[n]
-        shift = self._shift(examples, n)
+        shift = self.shift(examples, n)
         return View(
             outputs=lambda field: field_of(outputs, field)[n].detach().float(),
             labels=self.labels,
@@ -130,7 +136,7 @@ class AbstractAdapter(ABC):
             text=example.text or "",
         )
 
-    def _shift(self, examples: Sequence[Example], n: int) -> int:
+    def shift(self, examples: Sequence[Example], n: int) -> int:
         """How far padding moved the tokens of example `n`."""
         return 0
 
@@ -178,7 +184,7 @@ class AbstractAdapter(ABC):
             if name in relevance:
                 row = relevance[name][n]
                 length = examples[n].inputs[name].shape[0]
-                shift = self._shift(examples, n) if not name.startswith("decoder") else 0
+                shift = self.shift(examples, n) if not name.startswith("decoder") else 0
                 parts.append(row[shift : shift + length].float().cpu().numpy())
         return np.concatenate(parts)
 

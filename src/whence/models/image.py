@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import torch
 from torch import Tensor, nn
 
-from whence.errors import InputError
+from whence.errors import InputError, UnknownNameError
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 
@@ -79,6 +81,29 @@ class ImageClassifier(AbstractAdapter):
         rows, columns = self.grid(pixels.shape)
         patches = pixels.reshape(rows, pixels.shape[0] // rows, columns, pixels.shape[1] // columns)
         return patches.sum((1, 3)).cpu().numpy()
+
+    def masked(self, example: Example, keep: np.ndarray, fill: str = "black") -> Example:
+        """Patches replaced by `black`, by the image's `mean` colour, or by `zero` (the processor's mean colour)."""
+        pixels = example.inputs["pixel_values"]
+        rows, columns = self.grid(pixels.shape[-2:])
+        marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool)).reshape(rows, columns)
+        marks = marks.repeat_interleave(pixels.shape[-2] // rows, 0).repeat_interleave(pixels.shape[-1] // columns, 1)
+        return replace(
+            example, inputs={**example.inputs, "pixel_values": torch.where(marks, pixels, self._colour(pixels, fill))}
+        )
+
+    def _colour(self, pixels: Tensor, fill: str) -> Tensor:
+        if fill in ("black", "mask"):
+            mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
+            if mean is None or std is None or not getattr(self.processor, "do_normalize", True):
+                return torch.zeros(pixels.shape[0], 1, 1)
+            black = -torch.tensor(mean, dtype=pixels.dtype) / torch.tensor(std, dtype=pixels.dtype)
+            return black.reshape(-1, 1, 1).expand(pixels.shape[0], 1, 1)
+        if fill == "mean":
+            return pixels.mean((1, 2), keepdim=True)
+        if fill == "zero":
+            return torch.zeros(pixels.shape[0], 1, 1)
+        raise UnknownNameError("fill", fill, ("black", "mean", "zero"))
 
     def grid(self, size: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of patches; pixels themselves where the model has no patches that tile the image."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -64,6 +65,15 @@ class PlainModule(AbstractAdapter):
     @property
     def mixes_lengths(self) -> bool:
         return False
+
+    def masked(self, example: Example, keep: np.ndarray, fill: str = "zero") -> Example:
+        """Ids become 0, float features 0: a plain module has no mask token of its own."""
+        name = self._sources[0]
+        value = example.inputs[name]
+        marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool))
+        while marks.dim() < value.dim():
+            marks = marks.unsqueeze(-1)
+        return replace(example, inputs={**example.inputs, name: torch.where(marks, value, torch.zeros_like(value))})
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         return {k: torch.stack([e.inputs[k] for e in examples]).to(self.device) for k in examples[0].inputs}

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from typing import Any, ClassVar
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.errors import EmptyInputError, InputError, InputTooLongError
+from whence.errors import EmptyInputError, InputError, InputTooLongError, UnknownNameError
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import AbstractTarget, Answer, Next, Span, TokenLabel
@@ -138,11 +140,54 @@ class TextAdapter(AbstractAdapter):
                 f"Pass truncate=True to explain the first {self.limit}, or shorten it."
             )
 
-    def _shift(self, examples: Sequence[Example], n: int) -> int:
+    def shift(self, examples: Sequence[Example], n: int) -> int:
         if self.padding_side != "left":
             return 0
         longest = max(e.inputs["input_ids"].shape[0] for e in examples)
         return longest - examples[n].inputs["input_ids"].shape[0]
+
+    def masked(self, example: Example, keep: np.ndarray, fill: str = "mask") -> Example:
+        """Tokens replaced by the tokenizer's `mask`, `unk` or `pad` token, or taken out (`delete`).
+
+        `keep` covers all tokens shown: for encoder-decoders source and decoder, one after the other.
+        """
+        if len(keep) != len(example.tokens):
+            raise InputError(f"{len(keep)} marks for {len(example.tokens)} tokens")
+        inputs, start = dict(example.inputs), 0
+        position = example.position
+        for name in self.sources:
+            ids = inputs[name]
+            kept = torch.from_numpy(np.ascontiguousarray(keep[start : start + ids.shape[0]]))
+            start += ids.shape[0]
+            if fill != "delete":
+                inputs[name] = torch.where(kept, ids, torch.full_like(ids, self._fill_id(fill)))
+                continue
+            if not kept.any():
+                raise InputError("every token would be deleted; leave at least one (special tokens, for instance)")
+            same = [
+                k
+                for k, v in inputs.items()
+                if v.shape[:1] == ids.shape and k.startswith("decoder") == name.startswith("decoder")
+            ]
+            for k in same:
+                inputs[k] = inputs[k][kept]
+            if position is not None and name == self.sources[-1]:
+                position = int(kept[: position + 1].sum()) - 1
+        return replace(example, inputs=inputs, position=position)
+
+    def _fill_id(self, fill: str) -> int:
+        order = {
+            "mask": ("mask", "unk", "pad", "eos"),
+            "unk": ("unk", "mask", "pad", "eos"),
+            "pad": ("pad", "unk", "eos"),
+        }
+        if fill not in order:
+            raise UnknownNameError("fill", fill, (*order, "delete"))
+        for name in order[fill]:  # a tokenizer without a mask token falls back to the next best
+            found = getattr(self.tokenizer, f"{name}_token_id", None)
+            if found is not None:
+                return int(found)
+        return self.fill()["input_ids"]
 
     def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
         batch = super().collate(examples)

@@ -69,7 +69,7 @@ def test_every_spelling_under_every_preset(spelling: str, preset: str) -> None:
 
 @pytest.mark.parametrize("name", sorted(ACTIVATIONS))
 def test_every_activation_in_the_table_conserves_and_is_finite_at_zero(name: str) -> None:
-    f = getattr(torch, name, None) or getattr(F, name)
+    f = getattr(F, name, None) or getattr(torch, name)
     more = {"clamp": (-0.5, 0.7), "clamp_min": (0.2,), "clamp_max": (0.4,), "threshold": (0.1, 0.3)}
     more |= {"fmod": (1.0,), "remainder": (1.0,)}
     x = torch.cat([normal(2, 7).clamp(min=-0.9), torch.zeros(2, 2, dtype=torch.float64)], 1)
@@ -123,6 +123,16 @@ def test_glu_is_a_product_with_a_sigmoid(dim: int, preset: str) -> None:
         return 0.5 * (a * gate.detach() + a.detach() * gate) if table.gate == "half" else a * gate
 
     torch.testing.assert_close(done.relevance["x"], reference(by_hand, x), **CLOSE)
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
+
+
+@pytest.mark.parametrize(
+    "f", [lambda x: x ** torch.tensor([1.5, 2.0, 3.0]).double(), lambda x: 2**x, lambda x: torch.pow(2.0, x)]
+)
+def test_other_powers_have_their_gradient_where_activations_do(f: Callable[[Tensor], Tensor]) -> None:
+    x = normal(2, 3).abs()
+    done = explain(f, x, "gi")
+    torch.testing.assert_close(done.relevance["x"], reference(f, x), **CLOSE)
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 

@@ -122,6 +122,42 @@ def test_the_bias_of_addmm_is_booked() -> None:
     torch.testing.assert_close(done.sinks["bias"], (bias * normal(5, seed=99)).sum().expand(3), **CLOSE)
 
 
+def test_bilinear_layers(preset: str) -> None:
+    weight, bias = normal(5, 4, 4, seed=3), normal(5, seed=4)
+    x = normal(2, 2, 3, 4)
+    done = explain(lambda x: F.bilinear(*split(x), weight, bias), x, preset)
+    op = lambda a, b: torch.einsum("...i,oij,...j->...o", a, weight, b)
+    by_hand = lambda x: op(*split(x)) if TABLE[preset].gate == "gradient" else halved(*split(x), op)
+    torch.testing.assert_close(done.relevance["x"], reference(by_hand, x), **CLOSE)
+    torch.testing.assert_close(books(done), ZERO.expand(2), **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["gi", "cp_lrp", "exact"])
+def test_arguments_may_be_given_by_name(name: str) -> None:
+    x = normal(2, 2, 3, 4)
+    pairs = [
+        (lambda a, b: torch.mul(input=F.silu(a), other=b), lambda a, b: F.silu(a) * b),
+        (lambda a, b: torch.mul(b, other=F.silu(a)), lambda a, b: b * F.silu(a)),
+        (lambda a, b: torch.div(a, other=b), lambda a, b: a / b),
+        (lambda a, b: torch.matmul(input=a, other=b.mT), lambda a, b: a @ b.mT),
+        (lambda a, b: torch.add(input=a, other=b, alpha=2), lambda a, b: a + 2 * b),
+    ]
+    for by_name, by_position in pairs:
+        one = explain(lambda x, f=by_name: f(*split(x)), x, name)
+        two = explain(lambda x, f=by_position: f(*split(x)), x, name)
+        torch.testing.assert_close(one.relevance["x"], two.relevance["x"], **CLOSE)
+        torch.testing.assert_close(books(one), ZERO.expand(2), **CLOSE)
+
+
+def test_a_rounded_quotient_is_a_constant() -> None:
+    x = normal(2, 4)
+    run = lambda x: torch.div(x, 0.5, rounding_mode="floor") + x
+    for name in ("gi", "exact"):
+        done = explain(run, x, name)
+        torch.testing.assert_close(done.relevance["x"], reference(lambda x: x, x), **CLOSE)
+        torch.testing.assert_close(books(done), ZERO.expand(2), **CLOSE)
+
+
 def test_a_product_of_three_is_cut_in_three() -> None:
     x = normal(2, 3, 4)
     done = explain(lambda x: torch.einsum("bi,bi,bi->bi", x[:, 0], x[:, 1], x[:, 2]), x)

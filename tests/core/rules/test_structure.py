@@ -99,6 +99,7 @@ LINEAR: dict[str, Callable[[Tensor], Tensor]] = {
     "index_copy_": lambda x: filled(x, lambda y, x: y.index_copy_(1, INDEX, x[:, :3])),
     "scatter_": lambda x: filled(x, lambda y, x: y.scatter_(1, INDEX.view(1, 3, 1).expand(2, 3, 6), x[:, :3])),
     "scatter_add_": lambda x: filled(x, lambda y, x: y.scatter_add_(1, INDEX.view(1, 3, 1).expand(2, 3, 6), x[:, :3])),
+    "scatter_reduce": lambda x: C.scatter_reduce(1, INDEX.view(1, 3, 1).expand(2, 3, 6), x[:, :3], "sum"),
     "index_put_": lambda x: filled(x, lambda y, x: y.index_put_((torch.tensor([0, 1]),), x)),
     "copy_": lambda x: filled(x, lambda y, x: y.copy_(x)),
     "copy_ into a part": lambda x: filled(x, lambda y, x: y[:, 1:].copy_(x[:, 1:])),

@@ -158,7 +158,7 @@ def power(call: Call) -> Any:
     if isinstance(p, Tensor) and p.dim() == 0 and not p.requires_grad:
         p = float(p)
     if not is_tainted(x) or not isinstance(p, (int, float)):
-        return constant(call)
+        return constant(call) if call.recipe.activation == "slope" else gradient_of_any(call)
     if p == 1:
         return call.run()
     if p < 1:

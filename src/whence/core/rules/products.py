@@ -26,7 +26,7 @@ MATRIX = (
     "tensordot",
     "chain_matmul",
     "kron",
-    "bilinear",
+    "linalg_multi_dot",
     "cross",
     "vdot",
     "vecdot",
@@ -95,13 +95,15 @@ def divide(call: Call) -> Any:
     x, y = call.argument(0, "input"), call.argument(1, "other")
     if call.name == "rdiv":
         x, y = y, x
+    if call.kwargs.get("rounding_mode") is not None:
+        return call.run().detach()  # steps: a constant, booked where it joins
     if not is_tainted(y):
         out = call.run()
         return _like_scaled(out, x, y)
     if call.recipe.norm == "gradient":
-        inputs = [t for t in (x, y) if is_tainted(t)]
-        first, second = call.args
-        compute = lambda *t: call.func(*_fill((first, second), t), **call.kwargs)
+        first, second = (y, x) if call.name == "rdiv" else (x, y)
+        inputs = [t for t in (first, second) if is_tainted(t)]
+        compute = lambda *t: call.func(*_fill((first, second), t))
         out = call.ledger.measure("norm", call.name, inputs, compute)
         mark_role(out, "deviation" if not is_tainted(x) else None)
         return out
@@ -153,6 +155,17 @@ def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
 
     out = call.mapped(scaled).run()
     call.ledger.constant("softmax", call.name, out, out.detach() * (1 - through_p - recipe.values))
+    return out
+
+
+def bilinear(call: Call) -> Any:
+    """x₁ᵀ W x₂ + b."""
+    bias = call.argument(3, "bias")
+    out = matrix(call.replaced(3, "bias", None))
+    if bias is None:
+        return out
+    out = out + bias
+    call.ledger.constant("bias", "bilinear", out, bias)
     return out
 
 
@@ -208,6 +221,7 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
         "div": divide,
         "rdiv": divide,
         **dict.fromkeys(MATRIX, matrix),
+        "bilinear": bilinear,
         **dict.fromkeys(_WITH_SUM, matrix_with_sum),
         **dict.fromkeys(("linalg_solve_triangular", "linalg_solve", "cholesky_solve", "triangular_solve"), solve),
         "addcmul": fused_product,

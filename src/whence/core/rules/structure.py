@@ -29,7 +29,7 @@ LINEAR = frozenset(
     "sum mean nansum nanmean cumsum neg fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
     "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample grid_sample trace fft_fft fft_ifft "
     "fft_fft2 fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_ifft2 fft_fftn fft_ifftn diff segment_reduce "
-    "scatter_reduce nan_to_num "
+    "nan_to_num "
     # choices among values: the chosen one gets it all
     "max min amax amin topk sort msort median kthvalue max_pool1d max_pool2d max_pool3d "
     "adaptive_max_pool1d adaptive_max_pool2d max_pool1d_with_indices max_pool2d_with_indices cummax cummin "
@@ -48,8 +48,8 @@ CASTS = frozenset("to type type_as float double half bfloat16 contiguous clone r
 # Linear in all their tensors together: what is not tainted is a constant summand.
 JOINS = frozenset(
     "cat stack hstack vstack dstack column_stack where masked_fill masked_scatter index_put index_add "
-    "index_copy index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add setitem copy lerp "
-    "pad fill constant_pad_nd block_diag".split()
+    "index_copy index_fill select_scatter slice_scatter diagonal_scatter scatter scatter_add scatter_reduce setitem "
+    "copy lerp pad fill constant_pad_nd block_diag".split()
 )
 # Of these an integer may be a value; of the other joins it is an axis.
 FILLS = frozenset("where masked_fill fill index_fill pad constant_pad_nd scatter setitem".split())

@@ -170,7 +170,7 @@ def cropped(
     model: AbstractAdapter, examples: Sequence[Example], n: int, captured: Captured, relevance: list[Tensor] | None
 ) -> list[LayerMap]:
     """The maps of example `n` without padding."""
-    example, shift = examples[n], model._shift(examples, n)
+    example, shift = examples[n], model.shift(examples, n)
     lengths = {
         name: example.inputs[name].shape[0] for name in ("input_ids", "decoder_input_ids") if name in example.inputs
     }

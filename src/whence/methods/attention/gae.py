@@ -127,13 +127,13 @@ class GAE(AbstractAttentionMethod):
         ]
 
     def _row(self, model: AbstractAdapter, examples: Sequence[Example], n: int, attention: Tensor) -> int | None:
-        shift, length = model._shift(examples, n), _length(examples[n], attention)
+        shift, length = model.shift(examples, n), _length(examples[n], attention)
         own = attention[n, :, shift : shift + length, shift : shift + length]
         row, _ = choose_row(self.row, examples[n], [LayerMap(own)], model)
         return None if row is None else row + shift
 
     def _own(self, model: AbstractAdapter, examples: Sequence[Example], n: int, scores: Tensor) -> Tensor:
-        shift = model._shift(examples, n)
+        shift = model.shift(examples, n)
         ids = examples[n].inputs.get("input_ids")
         return scores if ids is None else scores[shift : shift + ids.shape[0]]
 
