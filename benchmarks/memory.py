@@ -1,4 +1,4 @@
-"""Peak memory of one explanation, each in a process of its own: `python -m benchmarks.memory METHOD FAMILY B L`.
+"""Peak memory of one explanation, each in a process of its own: `python -m benchmarks.memory METHOD FAMILY B L LAYERS`.
 
 The peak is the high-water mark of the process (VmHWM). `resource.getrusage` would report the same number, but a
 process that was started from a larger one begins with the mark of its parent.
@@ -29,11 +29,11 @@ METHODS: dict[str, Callable[[Workload], object]] = {
 }
 
 
-def growth(method: str, family: str, batch: int, length: int) -> float:
+def growth(method: str, family: str, batch: int, length: int, layers: int) -> float:
     """MiB that the process grew by at its peak, over what it held with the model loaded."""
     warm = workload(family, 1, 2, layers=1)
     METHODS[method](warm)
-    work = workload(family, batch, length)
+    work = workload(family, batch, length, layers=layers)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = _status("VmRSS")
     METHODS[method](work)
@@ -46,12 +46,12 @@ def _status(field: str) -> int:
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))
 
 
-def peak_growth(method: str, family: str, batch: int, length: int, repeats: int = 3) -> float:
+def peak_growth(method: str, family: str, batch: int, length: int, layers: int, repeats: int = 3) -> float:
     """The median of `growth` over fresh processes."""
-    command = [sys.executable, "-m", "benchmarks.memory", method, family, str(batch), str(length)]
+    command = [sys.executable, "-m", "benchmarks.memory", method, family, *map(str, (batch, length, layers))]
     runs = [subprocess.run(command, capture_output=True, text=True, check=True).stdout for _ in range(repeats)]
     return median(float(out.split()[-1]) for out in runs)
 
 
 if __name__ == "__main__":
-    print(growth(sys.argv[1], sys.argv[2], int(sys.argv[3]), int(sys.argv[4])))
+    print(growth(*sys.argv[1:3], *map(int, sys.argv[3:])))

@@ -24,7 +24,7 @@ import torch
 from torch import Tensor
 
 from benchmarks.methods import by_hand, frozen, plain_forward, relevance
-from benchmarks.timing import Series, alternated
+from benchmarks.timing import alternated, use_clock
 from benchmarks.workloads import SHAPES, Workload, workload
 
 __all__ = ["PEERS", "Peer", "main"]
@@ -191,12 +191,10 @@ def _interpreto(work: Workload) -> Callable[[], Tensor]:
 
     batch, _ = work.inputs["input_ids"].shape
     tokenizer = _tokenizer(work.module.config.vocab_size)
-    method = Saliency(work.module, tokenizer, batch_size=batch, granularity=Granularity.ALL_TOKENS)
+    # A batch would go through the backward pass as a whole for each of its texts: 1 is the fastest setting.
+    method = Saliency(work.module, tokenizer, batch_size=1, granularity=Granularity.ALL_TOKENS)
     texts = _texts(work)
-    if work.family == "bert":
-        targets: Any = torch.full((batch,), work.label)
-    else:
-        targets = [f"w{_spoken(work)}"] * batch
+    targets: Any = torch.full((batch,), work.label) if work.family == "bert" else [f"w{work.label}"] * batch
 
     def run() -> Tensor:
         rows = method.explain(texts, targets)
@@ -211,7 +209,7 @@ def _inseq(work: Workload) -> Callable[[], Tensor]:
     method = inseq.load_model(work.module, "input_x_gradient", tokenizer=_tokenizer(work.module.config.vocab_size))
     texts = _texts(work)
     batch, length = work.inputs["input_ids"].shape
-    continued = [f"{text} w{_spoken(work)}" for text in texts]
+    continued = [f"{text} w{work.label}" for text in texts]
 
     def run() -> Tensor:
         options = {"attributed_fn": "logit", "show_progress": False, "batch_size": batch}
@@ -219,11 +217,6 @@ def _inseq(work: Workload) -> Callable[[], Tensor]:
         return torch.stack([row.target_attributions[:length, 0].sum(-1) for row in out.sequence_attributions])
 
     return run
-
-
-def _spoken(work: Workload) -> int:
-    """The explained token of a language model, which must have a word in the vocabulary."""
-    return work.label
 
 
 PEERS = (
@@ -238,8 +231,11 @@ PEERS = (
         "transformers-interpret", f"SequenceClassificationExplainer, {STEPS} steps", ("bert",),
         _transformers_interpret, None, slow=True, note="integrated gradients, one text at a time",
     ),
-    Peer("interpreto", "Saliency (input × gradient)", ("bert", "llama"), _interpreto, "gi"),
-    Peer("inseq", "input_x_gradient", ("llama",), _inseq),
+    Peer(
+        "interpreto", "Saliency (input × gradient)", ("bert", "llama"), _interpreto, None,
+        note="the mean of |x · gradient| over channels, one backward pass for each text",
+    ),
+    Peer("inseq", "input_x_gradient", ("llama",), _inseq, note="one text at a time"),
 )  # fmt: skip
 
 
@@ -309,26 +305,25 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="Time other libraries beside whence.")
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--json", type=Path, required=True)
+    parser.add_argument("--layers", type=int, default=12)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall")
     options = parser.parse_args()
+    use_clock(options.clock)
     warnings.simplefilter("ignore")
     logging.disable(logging.WARNING)
     packages = list(dict.fromkeys(peer.package for peer in PEERS))
     result: dict[str, Any] = {
         "versions": {package: version(package) for package in packages},
+        "notes": {peer.name: peer.note for peer in PEERS if peer.note},
         "import": {package: reason for package in packages if (reason := imported(package))},
         "workloads": {},
     }
     for family in ("bert", "llama"):
         for shape in SHAPES:
-            work = workload(family, *shape)
+            work = workload(family, *shape, layers=options.layers)
             peers = [p for p in PEERS if family in p.families and (shape == SHAPES[0] or not p.slow)]
             result["workloads"][work.name] = measured(work, peers, options.rounds)
             options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False))
-
-
-def series_of(found: dict[str, Any]) -> dict[str, Series]:
-    """Series from what was written."""
-    return {name: Series(**values) for name, values in found.items()}
 
 
 if __name__ == "__main__":

@@ -34,12 +34,13 @@ from benchmarks.methods import (
     with_graph,
 )
 from benchmarks.report import page
-from benchmarks.timing import alternated, paired, sample
+from benchmarks.timing import Clock, alternated, paired, sample, use_clock
 from benchmarks.workloads import SHAPES, Workload, workload
 
 __all__ = ["main"]
 
 FAMILIES = ("bert", "llama")
+LAYERS = 12
 PACKAGES = ("whence", "torch", "transformers", "numpy")
 
 
@@ -61,22 +62,23 @@ def overhead(work: Workload, rounds: int) -> dict[str, Any]:
     any time of its own: the same number of calls, so the difference is the mode's, free of noise of the large one.
     """
     direct = paired(partial(by_hand, work), partial(by_hand_intercepted, work), rounds)
-    narrow = workload(work.family, 1, 2, hidden=48)
+    narrow = workload(work.family, 1, 2, hidden=48, layers=work.module.config.num_hidden_layers)
     cost = paired(partial(by_hand, narrow), partial(by_hand_intercepted, narrow), 10 * rounds)
     whole = min(sample(partial(by_hand, work)).seconds for _ in range(5))
     return {"direct": asdict(direct), "milliseconds": 1000 * median(cost.seconds), "by_hand_seconds": whole}
 
 
-def memory(family: str) -> dict[str, float]:
+def memory(family: str, layers: int) -> dict[str, float]:
     """Peak growth in MiB per method, on the long input."""
-    return {method: peak_growth(method, family, *SHAPES[-1]) for method in METHODS}
+    return {method: peak_growth(method, family, *SHAPES[-1], layers) for method in METHODS}
 
 
-def peers(python: str, rounds: int) -> dict[str, Any]:
+def peers(python: str, rounds: int, layers: int, clock: Clock) -> dict[str, Any]:
     """What `benchmarks.peers` finds in another environment."""
+    options = ["--rounds", str(rounds), "--layers", str(layers), "--clock", clock]
     with tempfile.TemporaryDirectory() as folder:
         found = Path(folder) / "peers.json"
-        subprocess.run([python, "-m", "benchmarks.peers", "--rounds", str(rounds), "--json", str(found)], check=True)
+        subprocess.run([python, "-m", "benchmarks.peers", *options, "--json", str(found)], check=True)
         return json.loads(found.read_text())
 
 
@@ -101,37 +103,47 @@ def versions() -> dict[str, str]:
     return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
 
 
-def measure(rounds: int, python: str | None, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
+def measure(options: argparse.Namespace, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:
     """All measurements. `keep` gets what there is so far after each part."""
-    torch.set_num_threads(len(os.sched_getaffinity(0)))
+    use_clock(options.clock)
     result: dict[str, Any] = {
         "machine": machine(),
         "versions": versions(),
-        "rounds": rounds,
-        "with_peers": python is not None,
+        "command": command(options),
+        "rounds": options.rounds,
+        "layers": options.layers,
+        "clock": options.clock,
         "workloads": {},
         "overhead": {},
         "memory": {},
     }
     for family in FAMILIES:
         for shape in SHAPES:
-            work = workload(family, *shape)
+            work = workload(family, *shape, layers=options.layers)
             print(f"timing {work.name}", file=sys.stderr)
-            series = alternated(partial(plain_forward, work), methods_of(work), rounds)
+            series = alternated(partial(plain_forward, work), methods_of(work), options.rounds)
             result["workloads"][work.name] = {name: asdict(s) for name, s in series.items()}
             if shape == SHAPES[0]:
-                result["overhead"][work.name] = overhead(work, rounds)
+                result["overhead"][work.name] = overhead(work, options.rounds)
             keep(result)
-            del work
     for family in FAMILIES:
         print(f"measuring memory of {family}", file=sys.stderr)
-        result["memory"][family] = memory(family)
+        result["memory"][family] = memory(family, options.layers)
         keep(result)
-    if python is not None:
+    if options.peers:
         print("timing other libraries", file=sys.stderr)
-        result["peers"] = peers(python, rounds)
+        result["peers"] = peers(options.peers, options.rounds, options.layers, options.clock)
         keep(result)
     return result
+
+
+def command(options: argparse.Namespace) -> str:
+    """How to get this page again, without places on this machine."""
+    chosen = [f"--rounds {options.rounds}"]
+    chosen += [f"--layers {options.layers}"] if options.layers != LAYERS else []
+    chosen += [f"--clock {options.clock}"] if options.clock != "wall" else []
+    chosen += ["--peers PYTHON"] if options.peers else []
+    return " ".join(["python -m benchmarks.speed --write docs/benchmarks.md", *chosen])
 
 
 def main() -> None:
@@ -140,13 +152,18 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=5, help="rounds of alternated measurements (default: 5)")
     parser.add_argument("--peers", metavar="PYTHON", help="an interpreter that has whence and the other libraries")
     parser.add_argument("--json", type=Path, help="write all measurements to this file, as they come")
+    parser.add_argument("--layers", type=int, default=LAYERS, help="layers of the models, for a quick look")
+    parser.add_argument(
+        "--clock", choices=("wall", "cpu"), default="wall",
+        help="wall time on all cores, or processor time on one thread where the machine is never quiet",
+    )  # fmt: skip
     options = parser.parse_args()
 
     def keep(result: dict[str, Any]) -> None:
         if options.json:
             options.json.write_text(json.dumps(result, indent=1, ensure_ascii=False))
 
-    text = page(measure(options.rounds, options.peers, keep))
+    text = page(measure(options, keep))
     if options.write:
         options.write.write_text(text)
     else:

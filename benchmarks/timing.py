@@ -2,7 +2,8 @@
 
 Other work on the machine slows everything that runs at the time. A method is therefore compared with the unit right
 beside it, a measurement during which other processes took the cores is repeated a few times (the least disturbed one
-counts), and medians are taken over rounds.
+counts), and medians are taken over rounds. Where the machine is never quiet, `use_clock("cpu")` counts processor time
+on one thread instead: what others do then costs waiting, which is not counted.
 """
 
 from __future__ import annotations
@@ -14,13 +15,25 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from statistics import median
-from typing import NamedTuple
+from typing import Literal, NamedTuple
 
-__all__ = ["Sample", "Series", "alternated", "paired", "sample"]
+import torch
+
+__all__ = ["Clock", "Sample", "Series", "alternated", "paired", "sample", "use_clock"]
+
+Clock = Literal["wall", "cpu"]
 
 QUIET = 0.05
 """The share of the cores that other processes may take before a measurement is repeated."""
 TRIES = 4
+_clock: Clock = "wall"
+
+
+def use_clock(clock: Clock) -> None:
+    """Wall time on all cores, or processor time on one thread (more threads would wait for each other in it)."""
+    global _clock
+    _clock = clock
+    torch.set_num_threads(len(os.sched_getaffinity(0)) if clock == "wall" else 1)
 
 
 class Sample(NamedTuple):
@@ -53,9 +66,10 @@ def sample(work: Callable[[], object]) -> Sample:
     try:
         busy, own, begin = _busy(), time.process_time(), time.perf_counter()
         work()
-        spent = time.perf_counter() - begin
-        others = (_busy() - busy) - (time.process_time() - own)
-        return Sample(spent, max(0.0, others) / (spent * len(os.sched_getaffinity(0))))
+        spent, own = time.perf_counter() - begin, time.process_time() - own
+        if _clock == "cpu":
+            return Sample(own, 0.0)
+        return Sample(spent, max(0.0, _busy() - busy - own) / (spent * len(os.sched_getaffinity(0))))
     finally:
         gc.enable()
 

@@ -14,7 +14,7 @@ __all__ = ["SHAPES", "Workload", "workload"]
 SHAPES = ((8, 128), (1, 1024))
 """Batch and length."""
 CLASS, TOKEN = 1, 17
-"""The explained class of the classifier, and the explained next token of the language model."""
+"""The explained class of the classifier, and the explained next token of the language model (it has a word)."""
 
 
 @dataclass(frozen=True)

@@ -6,13 +6,14 @@
 'gorgeous'
 """
 
-from whence.api import attention, audit, compare, explain
+from whence.api import attention, audit, compare, diagnose, evaluate, explain, tcav, tune
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
 from whence.models.targets import contrast, span, token
 from whence.results import Conservation, Explanation
+from whence.runner import run
 
 __version__ = "0.1.0"
 
@@ -29,10 +30,15 @@ __all__ = [
     "audit",
     "compare",
     "contrast",
+    "diagnose",
+    "evaluate",
     "explain",
     "load",
     "methods",
     "recipes",
+    "run",
     "span",
+    "tcav",
     "token",
+    "tune",
 ]

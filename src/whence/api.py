@@ -8,9 +8,13 @@ from typing import Any
 
 from whence.attending import attention
 from whence.auditing import audit
+from whence.concepts import tcav
 from whence.core.recipe import Recipe
+from whence.diagnosing import diagnose
 from whence.errors import InputError
+from whence.evaluating import evaluate
 from whence.methods.base import AbstractMethod, make
+from whence.methods.base import methods as known_methods
 from whence.methods.propagation import Propagate
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import batches
@@ -18,8 +22,9 @@ from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
 from whence.progress import track
 from whence.results import Explanation
+from whence.tuning import tune
 
-__all__ = ["attention", "audit", "compare", "explain"]
+__all__ = ["attention", "audit", "compare", "diagnose", "evaluate", "explain", "tcav", "tune"]
 
 BUDGET = {"cpu": 2048, "cuda": 16384}
 """Tokens in a batch, padding included."""
@@ -77,7 +82,8 @@ def explain(
         progress,
         chosen.name,
     )
-    if isinstance(method, str) and method != chosen.name:  # an alias such as lrp keeps the name it was asked for by
+    if isinstance(method, str) and method in known_methods and method != chosen.name:
+        # an alias such as lrp keeps the name it was asked for by
         results = [replace(exp, method=method, options={"recipe": exp.method, **exp.options}) for exp in results]
     if not special_tokens:
         results = [exp.without_special() for exp in results]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator
+from contextvars import ContextVar
 from typing import TypeVar
 
 from rich.console import Console
@@ -13,6 +14,8 @@ __all__ = ["track"]
 
 T = TypeVar("T")
 MOMENT = 1.0
+_hushed: ContextVar[bool] = ContextVar("hushed", default=False)
+"""Whether a bar around this one is drawn, or was turned off: bars inside it stay away."""
 
 
 def track(
@@ -23,8 +26,13 @@ def track(
     `sizes` says how many units each item stands for; `show` forces the bar on or off.
     """
     console = Console(stderr=True)
-    if show is False or (show is None and not console.is_terminal):
-        yield from items
+    before = _hushed.get()
+    if show is False or (show is None and (before or not console.is_terminal)):
+        _hushed.set(before or show is False)
+        try:
+            yield from items
+        finally:
+            _hushed.set(before)
         return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     bar = Progress(*columns, console=console, transient=True)
@@ -38,6 +46,8 @@ def track(
             if not running and time.monotonic() - start > MOMENT:
                 bar.start()
                 running = True
+                _hushed.set(True)
     finally:
+        _hushed.set(before)
         if running:
             bar.stop()

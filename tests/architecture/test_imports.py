@@ -20,9 +20,11 @@ LAYERS = [
     {"registry"},
     {"core", "results"},
     {"models"},
-    {"methods", "viz"},
-    {"attending", "auditing"},
+    {"methods", "concepts", "diagnostics", "evaluation", "viz"},
+    {"attending", "auditing", "diagnosing", "evaluating"},
+    {"tuning"},
     {"api"},
+    {"runner"},
     {"cli", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}
@@ -55,7 +57,7 @@ def test_viz_sees_results_alone():
 
 
 def test_import_is_light():
-    code = "import sys, whence; print([m for m in ('matplotlib', 'ray', 'shap', 'fastapi', 'scipy', 'sklearn', 'PIL') if m in sys.modules])"
+    code = "import sys, whence; print([m for m in ('matplotlib', 'ray', 'pyarrow', 'datasets', 'shap', 'fastapi', 'scipy', 'sklearn', 'PIL') if m in sys.modules])"
     out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
     assert out.strip() == "[]"
 

@@ -34,6 +34,21 @@ def test_the_scores_are_those_of_an_ordinary_propagation(preset: str) -> None:
     torch.testing.assert_close(done.relevance["x"], explain(model, x, preset).relevance["x"], rtol=1e-10, atol=1e-10)
 
 
+class InPlace(nn.Module):
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.layer_norm(x, (4,))
+        y += 1.0
+        z = F.silu(y.flip(1)) * y
+        z *= 2.0
+        z[:, 0] = 0.5
+        return F.relu(z, inplace=True)
+
+
+def test_in_place_operations_are_no_leaks(preset: str) -> None:
+    _, leaks = weigh(InPlace(), normal(2, 4), recipes[preset])
+    assert max(map(abs, leaks.values())) < 1e-9
+
+
 class Leaky(nn.Module):
     def __init__(self) -> None:
         super().__init__()

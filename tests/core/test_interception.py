@@ -50,6 +50,41 @@ def activated_in_place(x: Tensor) -> Tensor:
     return z.div_(2.0).sub_(1.0)
 
 
+def changed_result(x: Tensor) -> Tensor:
+    """What nonlinear functions return may be written into, and what they were given too."""
+    y = F.layer_norm(x, (4,), normal(4, seed=1), normal(4, seed=2))
+    y += normal(3, 4, seed=3)
+    z = F.gelu(y)
+    z *= 2.0
+    a = F.scaled_dot_product_attention(z, z, z)
+    a += z
+    t = a * 1.0
+    gate = torch.tanh(t) + torch.sigmoid(t)
+    t -= 0.5
+    r = F.rms_norm(gate + t, (4,), eps=1e-3)
+    r[:, 0] = 0.3
+    return F.relu(F.group_norm(r, 1, eps=1e-3), inplace=True)
+
+
+def out_of_place_twin(x: Tensor) -> Tensor:
+    y = F.layer_norm(x, (4,), normal(4, seed=1), normal(4, seed=2)) + normal(3, 4, seed=3)
+    z = F.gelu(y) * 2.0
+    a = F.scaled_dot_product_attention(z, z, z) + z
+    r = F.rms_norm(torch.tanh(a) + torch.sigmoid(a) + (a - 0.5), (4,), eps=1e-3)
+    first = torch.tensor([True, False, False])[:, None]
+    return F.relu(F.group_norm(torch.where(first, 0.3, r), 1, eps=1e-3))
+
+
+def test_results_and_arguments_of_nonlinear_functions_may_be_changed_in_place(preset: str) -> None:
+    x = normal(2, 3, 4)
+    done, twin = explain(changed_result, x, preset), explain(out_of_place_twin, x, preset)
+    torch.testing.assert_close(done.relevance["x"], twin.relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(done), ZERO, **CLOSE)
+    assert set(done.sinks) == set(twin.sinks)
+    for kind, amount in twin.sinks.items():
+        torch.testing.assert_close(done.sinks[kind], amount, **CLOSE)
+
+
 @pytest.mark.parametrize("f", [scaled_leaf, summed_embeddings, changed_view, activated_in_place])
 def test_in_place_operations(f: Any, preset: str) -> None:
     x = normal(2, 3, 4)

@@ -87,7 +87,9 @@ def test_the_axis_of_the_examples_is_found(shape: tuple[int, ...], spread: objec
     ledger.constant("constant", "add", out, constant)
     out.sum().backward()
     torch.testing.assert_close(
-        ledger.by_kind()["constant"], spread(constant).flatten(1).sum(1), **CLOSE  # type: ignore[operator]
+        ledger.by_kind()["constant"],
+        spread(constant).flatten(1).sum(1),
+        **CLOSE,  # type: ignore[operator]
     )
     assert ledger.is_split
 

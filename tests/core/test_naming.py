@@ -90,7 +90,9 @@ def test_out_of_place_computes_the_same_and_leaves_its_argument(change: str) -> 
     calls: list[tuple[Callable, tuple]] = []
 
     class Recorder(TorchFunctionMode):
-        def __torch_function__(self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None) -> object:
+        def __torch_function__(
+            self, func: Callable, types: object, args: tuple = (), kwargs: dict | None = None
+        ) -> object:
             if name_of(func).inplace:
                 calls.append((func, args))
             return func(*args, **(kwargs or {}))

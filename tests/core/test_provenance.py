@@ -103,12 +103,8 @@ def test_positions_made_from_ids_are_no_tokens(end: Callable[[Tensor], Tensor]) 
     """RoBERTa counts the ids that are not padding; what it looks up then is a position."""
     words, positions = nn.Embedding(50, 4).double(), nn.Embedding(50, 4).double()
     done = explain_ids(lambda ids: words(ids) + positions(end(ids)), IDS)
-    torch.testing.assert_close(
-        done.relevance["ids"], (words(IDS) * normal(4, 4, seed=99)).sum(-1).detach(), **CLOSE
-    )
-    torch.testing.assert_close(
-        done.sinks["position"], summed(positions(end(IDS))).detach(), **CLOSE
-    )
+    torch.testing.assert_close(done.relevance["ids"], (words(IDS) * normal(4, 4, seed=99)).sum(-1).detach(), **CLOSE)
+    torch.testing.assert_close(done.sinks["position"], summed(positions(end(IDS))).detach(), **CLOSE)
 
 
 def test_several_lookups_of_the_same_token_add_up() -> None:

@@ -43,9 +43,7 @@ FUNCTIONS: dict[str, tuple[Callable[[float], float], Callable[[float], float]]] 
     "cos": (math.cos, lambda x: -math.sin(x)),
     "mish": (
         lambda x: x * math.tanh(math.log1p(math.exp(x))),
-        lambda x: (
-            math.tanh(math.log1p(math.exp(x))) + x * (1 - math.tanh(math.log1p(math.exp(x))) ** 2) * _sigmoid(x)
-        ),
+        lambda x: math.tanh(math.log1p(math.exp(x))) + x * (1 - math.tanh(math.log1p(math.exp(x))) ** 2) * _sigmoid(x),
     ),
     "elu": (lambda x: x if x > 0 else math.expm1(x), lambda x: 1.0 if x > 0 else math.exp(x)),
 }

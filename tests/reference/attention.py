@@ -49,7 +49,7 @@ def attention_relevance(
         for i in range(n):
             towards = [float(grad[i] @ v[j]) for j in range(m)]  # ∂f/∂P_ij
             for j in range(m):
-                score = sum(towards[l] * float(soft[i, l]) * (float(j == l) - float(soft[i, j])) for l in range(m))
+                score = sum(towards[n] * float(soft[i, n]) * (float(j == n) - float(soft[i, j])) for n in range(m))
                 grad_q[i] += scores * score * k[j] / math.sqrt(d)
                 grad_k[j] += scores * score * q[i] / math.sqrt(d)
     return q * grad_q, k * grad_k, v * grad_v

@@ -1,4 +1,4 @@
-"""LayerNorm and RMSNorm of one vector, with the Jacobian written out [Ali et al. 2022, eq. 10; Achtibat et al. 2024]."""
+"""LayerNorm and RMSNorm of one vector, their Jacobian written out [Ali et al. 2022, eq. 10; Achtibat et al. 2024]."""
 
 from __future__ import annotations
 

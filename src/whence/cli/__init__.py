@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import typer
 
-from whence.cli import audit, compare, explain, methods
+from whence.cli import audit, compare, diagnose, evaluate, explain, methods, run, tcav, tune
 from whence.cli.app import app
 from whence.errors import WhenceError
 
-__all__ = ["app", "audit", "compare", "explain", "main", "methods"]
+__all__ = ["app", "audit", "compare", "diagnose", "evaluate", "explain", "main", "methods", "run", "tcav", "tune"]
 
 
 def main() -> None:

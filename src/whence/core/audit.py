@@ -42,7 +42,7 @@ class AuditInterception(Interception):
 
         for t in inputs.values():
             origin_of(t, create=True)  # before it is copied: original and copy must have the same one
-        return self.scale.measure("flow", call.name, list(inputs.values()), compute)
+        return self.scale.measure("flow", call.name, list(inputs.values()), compute, apart=True)
 
     def leaks(self) -> dict[tuple[str, str], float]:
         """Per (function, layer): in − out − declared sinks, summed over examples."""

@@ -12,7 +12,15 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["OUR_FUNCTIONS", "detached_layer_norm", "on_gradient", "scale_gradient", "temperature_softmax", "with_slope"]
+__all__ = [
+    "OUR_FUNCTIONS",
+    "detached_layer_norm",
+    "on_gradient",
+    "scale_gradient",
+    "temperature_softmax",
+    "with_slope",
+    "with_slope_now",
+]
 
 
 def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view: bool = False) -> None:
@@ -89,22 +97,34 @@ def scale_gradient(x: Tensor, factor: float) -> Tensor:
 class _WithSlope(torch.autograd.Function):
     @staticmethod
     def forward(
-        ctx: Any, x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
+        ctx: Any,
+        x: Tensor,
+        evaluate: Callable[[Tensor], Tensor],
+        slope: Callable[[Tensor], Tensor] | None,
+        slope_now: Callable[[Tensor, Tensor], Tensor] | None,
     ) -> Tensor:
         y = evaluate(x)
-        ctx.save_for_backward(x, y)
         ctx.slope = slope
+        ctx.save_for_backward(x if slope_now is None else slope_now(x, y))
         return y
 
     @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None]:
-        x, y = ctx.saved_tensors
-        return grad * ctx.slope(x, y).to(grad.dtype), None, None
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
+        (saved,) = ctx.saved_tensors
+        slope = saved if ctx.slope is None else ctx.slope(saved)
+        return grad * slope.to(grad.dtype), None, None, None
 
 
-def with_slope(x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
-    """`y = evaluate(x)`, differentiated as if it were `slope(x, y) * x` with a constant slope."""
-    return _WithSlope.apply(x, evaluate, slope)
+def with_slope(x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Tensor:
+    """`y = evaluate(x)`, differentiated as if it were `slope(x) * x` with a constant slope."""
+    return _WithSlope.apply(x, evaluate, slope, None)
+
+
+def with_slope_now(
+    x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
+) -> Tensor:
+    """The same with `slope(x, y)`, computed at once: the model may change x and y in place afterwards."""
+    return _WithSlope.apply(x, evaluate, None, slope)
 
 
 class _DetachedLayerNorm(torch.autograd.Function):

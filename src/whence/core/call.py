@@ -55,16 +55,8 @@ class Call:
 
     def mapped(self, change: Callable[[Tensor], Tensor]) -> Call:
         """The same call with `change` applied to every tensor, also inside lists."""
-
-        def apply(value: Any) -> Any:
-            if isinstance(value, Tensor):
-                return change(value)
-            if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
-                return type(value)(apply(item) for item in value)
-            return value
-
-        args = tuple(apply(a) for a in self.args)
-        kwargs = {k: apply(v) for k, v in self.kwargs.items()}
+        args = tuple(_mapped(change, a) for a in self.args)
+        kwargs = {k: _mapped(change, v) for k, v in self.kwargs.items()}
         return Call(self.func, self.name, args, kwargs, self.interception)
 
     def tensors(self) -> list[Tensor]:
@@ -75,6 +67,15 @@ class Call:
 
 
 Rule = Callable[[Call], Any]
+
+
+def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
+    # Not a closure in `mapped`: one that calls itself is a circle, and would keep the graph until garbage collection.
+    if isinstance(value, Tensor):
+        return change(value)
+    if isinstance(value, (list, tuple)) and not hasattr(value, "_fields"):
+        return type(value)(_mapped(change, item) for item in value)
+    return value
 
 
 def tensors_in(args: tuple, kwargs: dict[str, Any]) -> Iterator[Tensor]:

@@ -9,6 +9,7 @@ dropped, so that memory does not grow with the number of layers.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
 
@@ -22,9 +23,8 @@ from whence.core.interception import Interception, Leaf
 from whence.core.propagation import backward
 from whence.core.provenance import trace
 from whence.core.recipe import recipes
-from whence.core.relevance import CHEFER, relevance_table, universal
+from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
 from whence.core.rules import attention, products, table
-from whence.errors import ModelError
 
 __all__ = ["AttentionMap", "Captured", "Visitor", "capture", "capture_relevance"]
 
@@ -56,6 +56,8 @@ class Captured:
     outputs: Any
     target: Tensor
     leaves: list[Leaf]
+    in_parts: int = 0
+    """How many attentions were over windows or chunks of the sequence, and so are not among the maps."""
 
 
 class _Recorder:
@@ -66,11 +68,21 @@ class _Recorder:
         self.visitor = visitor
         self.maps: list[AttentionMap] = []
         self.states: Tensor | None = None
+        self.tokens_first = False
+        self.in_parts = 0
+        self.last: Tensor | None = None
+
+    def close(self) -> None:
+        """Let go of the graph. Its nodes hold our hooks, and C++ does not see that circle: it would never be freed."""
+        self.states = self.last = None
+        for m in self.maps:
+            m.nodes = (None, None)
 
     def rules(self, base: Mapping[str, Rule]) -> dict[str, Rule]:
         own = dict.fromkeys(products.MATRIX, self.matrix) | {"scaled_dot_product_attention": self.fused}
+        own |= {"linear": self.linear, "addmm": self.linear, "multi_head_attention_forward": self.multi_head}
         self.base = base
-        return {**base, **own, "linear": self.linear, "addmm": self.linear}
+        return {**base, **own}
 
     def linear(self, call: Call) -> Any:
         """Remember what went into the last projection: before an attention, that is what is attended to."""
@@ -79,22 +91,40 @@ class _Recorder:
             self.states = x
         return self.base[call.name](call)
 
+    def multi_head(self, call: Call) -> Any:
+        """Torch's own attention function takes (token, batch, hidden)."""
+        self.tokens_first = True
+        try:
+            return self.base[call.name](call)
+        finally:
+            self.tokens_first = False
+
     def matrix(self, call: Call) -> Any:
         """probabilities @ values, in any spelling."""
         tensors = call.tensors()
         probability = next((t for t in tensors if role_of(t) == "probability" and t.requires_grad), None)
         out = self.base[call.name](call)
-        if probability is not None and len(tensors) == 2:
-            values = tensors[1] if tensors[0] is probability else tensors[0]
+        if len(tensors) != 2 or call.interception.in_backward:  # recomputed: it was seen in the forward pass
+            return out
+        first, second = tensors
+        if probability is not None:
+            values = second if first is probability else first
             heads = _as_heads(probability, self.examples)
             if heads is not None:
                 self._keep(probability, heads, values)
+            elif probability.dim() > 3:
+                self.in_parts += 1
+        elif is_tainted(first) and not is_tainted(second) and second.dim() == 2 and first.dim() in (2, 3):
+            self.states = first  # x @ W: a projection of its own spelling
         return out
 
     def fused(self, call: Call) -> Any:
         a = attention.bound_arguments(call)
         q, k, v = a["query"], a["key"], a["value"]
-        if q.dim() != 4 or not (is_tainted(q) or is_tainted(k) or is_tainted(v)):
+        if call.interception.in_backward or not (is_tainted(q) or is_tainted(k) or is_tainted(v)):
+            return self.base["scaled_dot_product_attention"](call)
+        if q.dim() != 4 or q.shape[0] != self.examples:
+            self.in_parts += 1
             return self.base["scaled_dot_product_attention"](call)
         rest = attention.mask_arguments(a)
         if self.visitor is not None:
@@ -102,17 +132,17 @@ class _Recorder:
             self.maps.append(made)
             return _Streamed.apply(q, k, v, rest, made.number, self.visitor)
         with call.interception:  # its softmax and its product come back to us
-            scores, v = attention.attention_scores(q, k, v, **rest)
-            return torch.softmax(scores, -1) @ v
+            probabilities, v = spelled_out(q, k, v, rest)
+            return probabilities @ v
 
     def _keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> None:
         made = AttentionMap(
             len(self.maps),
             heads.detach(),
             nodes=(probability.grad_fn, values.grad_fn),
-            states=_batched(self.states, self.examples),
         )
         self.maps.append(made)
+        self.last = probability
         shape = heads.shape
 
         def seen(grad: Tensor) -> None:
@@ -123,22 +153,38 @@ class _Recorder:
                 made.probabilities = made.gradient = None
 
         on_gradient(probability, seen)
-        if self.states is not None and made.states is not None and self.states.grad_fn is not None:
-            states_shape = made.states.shape
+        if self.visitor is None and self.states is not None:
+            self._keep_states(made, self.states, shape[-1])
 
-            def of_states(grad: Tensor) -> None:
-                made.states_gradient = grad.detach().reshape(states_shape)
+    def _keep_states(self, made: AttentionMap, states: Tensor, tokens: int) -> None:
+        """What was attended to, and its whole gradient: that of the attention and that of the path around it."""
+        tokens_first, examples = self.tokens_first, self.examples
+        made.states = _batched(states.detach(), examples, tokens, tokens_first)
+        if made.states is None or states.grad_fn is None:
+            return
+        place = (states.shape, states.stride())
+        base = states._base if states._is_view() else None
+        whole = base is not None and base.numel() == states.numel() and base.is_contiguous()
 
-            on_gradient(self.states, of_states)
-            made.states = made.states.detach()
+        def seen(grad: Tensor) -> None:
+            grad = grad.detach()
+            own = grad.contiguous().as_strided(*place) if whole else grad
+            made.states_gradient = _batched(own, examples, tokens, tokens_first)
+
+        # A view (transposed, flattened) is often made for the attention alone, and the path around it uses the base.
+        on_gradient(base if whole else states, seen)  # type: ignore[arg-type]
 
 
-def _batched(states: Tensor | None, examples: int) -> Tensor | None:
-    if states is None or states.shape[0] % examples:
+def _batched(states: Tensor, examples: int, tokens: int, tokens_first: bool) -> Tensor | None:
+    """(batch, token, hidden), from that, from (token, batch, hidden), or from either with its first axes as one."""
+    if states.shape[:-1].numel() != examples * tokens:
         return None
-    return (
-        states if states.dim() == 3 and states.shape[0] == examples else states.reshape(examples, -1, states.shape[-1])
-    )
+    if states.dim() == 3 and states.shape[:2] not in ((examples, tokens), (tokens, examples)):
+        return None
+    first = states.shape[0] == tokens != examples if states.dim() == 3 else False
+    if tokens_first or first:
+        return states.reshape(tokens, examples, -1).transpose(0, 1)
+    return states.reshape(examples, tokens, -1)
 
 
 def _as_heads(p: Tensor, examples: int) -> Tensor | None:
@@ -165,8 +211,7 @@ class _Streamed(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
         with torch.enable_grad(), torch._C.DisableTorchFunction():
             q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
-            scores, values = attention.attention_scores(q, k, v, **ctx.rest)
-            probabilities = torch.softmax(scores, -1)
+            probabilities, values = spelled_out(q, k, v, ctx.rest)
             kept = probabilities.detach().requires_grad_()
             by_map, by_values = torch.autograd.grad(kept @ values, (kept, values), grad, retain_graph=True)
             ctx.visitor(ctx.number, kept.detach(), by_map)
@@ -184,17 +229,27 @@ def capture(
     visitor: Visitor | None = None,
     encoder_decoder: bool = False,
 ) -> Captured:
-    """Run the model and collect its attention; with `gradients`, also ∂ target / ∂ map."""
+    """Run the model and collect its attention; with `gradients`, also ∂ target / ∂ map.
+
+    The last map has its gradient in any case: it says which tokens the target is read from, and costs no more than
+    the layers above that map.
+    """
     recorder = _Recorder(inputs[sources[0]].shape[0], visitor)
     mode = Interception(recipes["gi"], recorder.rules(table(recipes["gi"])))
-    with torch.enable_grad(), mode:
+    with closing(recorder), closing(mode), torch.enable_grad(), mode:
         outputs = forward(_prepared(mode, inputs, sources))
         scores = target(outputs)
         _name_streams(recorder.maps, mode.leaves, encoder_decoder)
-        if gradients and scores.requires_grad:
+        if scores.requires_grad and recorder.maps:
             mode.in_backward = True
-            backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
-    return Captured(recorder.maps, outputs, scores.detach(), mode.leaves)
+            if gradients:
+                backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
+            elif recorder.last is not None:
+                (grad,) = backward(scores, [recorder.last])
+                last = recorder.maps[-1]
+                last.gradient = None if grad is None else grad.reshape(last.probabilities.shape)  # type: ignore[union-attr]
+        leaves = mode.leaves
+    return Captured(recorder.maps, outputs, scores.detach(), leaves, recorder.in_parts)
 
 
 def capture_relevance(
@@ -203,12 +258,12 @@ def capture_relevance(
     *,
     sources: tuple[str, ...],
     target: Callable[[Any], Tensor],
-    start: Tensor | None = None,
 ) -> list[Tensor]:
     """The relevance R_A of every map under the rules of Chefer et al. 2021, one-hot at the target."""
-    recorder = _Recorder(inputs[sources[0]].shape[0])
-    mode = Interception(CHEFER, recorder.rules(relevance_table()), default=universal)
-    with torch.enable_grad():
+    examples = inputs[sources[0]].shape[0]
+    recorder = _Recorder(examples)
+    mode = Interception(CHEFER, recorder.rules(relevance_table(examples)), default=universal)
+    with closing(recorder), closing(mode), torch.enable_grad():
         with mode:
             outputs = forward(_prepared(mode, inputs, sources))
         scores = target(outputs)  # outside: the start of relevance is the ordinary gradient, one-hot
@@ -226,10 +281,9 @@ def _prepared(mode: Interception, inputs: Mapping[str, Any], sources: tuple[str,
 
 def _name_streams(maps: list[AttentionMap], leaves: list[Leaf], encoder_decoder: bool) -> None:
     """In an encoder-decoder, tell encoder, decoder and cross-attention apart by what they were computed from."""
-    if encoder_decoder:
-        if len(leaves) < 2:
-            raise ModelError("the model says it is an encoder-decoder, but only one sequence was looked up")
-        decoder = {id(leaf.tensor) for leaf in leaves[1:]}
+    if encoder_decoder and len(leaves) > 1:  # with one, it is the encoder alone
+        own = [leaf for leaf in leaves if leaf.source.startswith("decoder")]
+        decoder = {id(leaf.tensor) for leaf in own or leaves[1:]}
         known: dict[Any, bool] = {}
         for m in maps:
             from_query, from_values = (_reaches(node, decoder, known) for node in m.nodes)

@@ -21,7 +21,7 @@ from whence.core.naming import name_of, out_of_place
 from whence.core.provenance import follow, provenance_of
 from whence.core.recipe import Recipe
 
-__all__ = ["Interception", "Leaf"]
+__all__ = ["Change", "Interception", "Leaf"]
 
 # Asked for a thousand times in a forward pass, and nothing to do with relevance.
 PASSED = frozenset(
@@ -43,6 +43,10 @@ class Leaf:
     """For a lookup: which element of the source each vector was looked up for (-1: none)."""
 
 
+Change = Callable[[Leaf, int], Tensor]
+"""The value a leaf shall have, from the leaf as the model made it and its number among the leaves."""
+
+
 class Interception(TorchFunctionMode):
     """Runs a model under a table of rules.
 
@@ -57,11 +61,14 @@ class Interception(TorchFunctionMode):
         *,
         ledger: NoLedger | None = None,
         default: Rule | None = None,
+        change: Change | None = None,
     ):
         super().__init__()
         self.recipe = recipe
         self.rules = rules
         self.default = default
+        self.change = change
+        """Gives leaves another value than the model's own, for gradients along a path or under noise."""
 
         self.ledger = ledger or NoLedger()
         self.leaves: list[Leaf] = []
@@ -70,10 +77,17 @@ class Interception(TorchFunctionMode):
         self.recomputes = False
         """Whether a part ran without gradients in the forward pass: reentrant checkpointing runs it again."""
 
+    def close(self) -> None:
+        """Forget the leaves: the mode itself may live until the garbage collector comes."""
+        self.leaves = []
+
     def leaf(self, source: str, value: Tensor, positions: Tensor | None = None) -> Tensor:
         """Make `value` an end of the backward pass. Returns a copy that in-place operations may change."""
         with torch._C.DisableTorchFunction():  # in our own eyes the leaf would be a parameter
-            leaf = value.detach().requires_grad_()
+            value = value.detach()
+            if self.change is not None:
+                value = self.change(Leaf(source, value, positions), len(self.leaves)).detach()
+            leaf = value.requires_grad_()
             self.leaves.append(Leaf(source, leaf, positions))
             return leaf.clone()
 
@@ -95,6 +109,8 @@ class Interception(TorchFunctionMode):
         rule = self.rules.get(name, self.default)
         if rule is None:
             return self._without_rule(call)
+        if inplace or kwargs.get("inplace"):
+            self.ledger.before_writing(call.argument(0, "input"))
         if not inplace:
             return self._apply(rule, call)
         rest = _rest_of_base(args[0]) if self.ledger.active else None

@@ -15,6 +15,7 @@ amounts that can't be split are kept apart (`unsplit`), so that the caller can g
 from __future__ import annotations
 
 import sys
+import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -38,6 +39,15 @@ class Entry(NamedTuple):
     layer: str
 
 
+class _Held:
+    """A value that is weighed in the backward pass. It shares its memory with the model until that is written to."""
+
+    __slots__ = ("__weakref__", "value")
+
+    def __init__(self, value: Tensor):
+        self.value = value.detach()
+
+
 class NoLedger:
     """Keeps no books: every method does what it must for the value and nothing for the account."""
 
@@ -48,6 +58,9 @@ class NoLedger:
 
     def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
         return compute(*inputs)
+
+    def before_writing(self, x: Any) -> None:
+        return
 
 
 class Ledger(NoLedger):
@@ -64,6 +77,7 @@ class Ledger(NoLedger):
         """What position embeddings keep, per token (batch, token), where they are added to the tokens."""
         self.calls: dict[Entry, int] = defaultdict(int)
         self.open = True
+        self._held: dict[int, list[weakref.ref[_Held]]] = {}
         self._names = {id(m): name for name, m in layers.named_modules()} if layers is not None else {}
 
     # -- entries ---------------------------------------------------------------------------------------------
@@ -80,8 +94,13 @@ class Ledger(NoLedger):
         entry = self._entry(kind, function)
         on_gradient(out, lambda grad: self._add(entry, grad, value))
 
-    def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
-        """Run `compute(*inputs)` and enter what it takes in less what it hands on."""
+    def measure(
+        self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any], *, apart: bool = False
+    ) -> Any:
+        """Run `compute(*inputs)` and enter what it takes in less what it hands on.
+
+        `apart` copies the result: needed where `compute` hooks what it returns, for the gradient is weighed before.
+        """
         if not self.open or not torch.is_grad_enabled():
             return compute(*inputs)
         watched = [_marked_like(x.view_as(x), x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
@@ -91,9 +110,10 @@ class Ledger(NoLedger):
         def weighed(out: Any) -> Any:
             if not (isinstance(out, Tensor) and out.requires_grad):
                 return out
-            value = out.detach()
-            out = out.view_as(out)  # a node of its own: hooks of the rule on `out` change the gradient behind it
-            on_gradient(out, lambda grad: self._add(entry, grad, value), of_view=True)
+            held = self._hold(out)
+            out = out.clone() if apart else out
+            of_view = out._is_view() and any(out._base is x._base for x in watched if isinstance(x, Tensor))
+            on_gradient(out, partial(self._add_held, entry, held=held), of_view=of_view)
             return out
 
         if type(result) in (tuple, list):
@@ -102,9 +122,15 @@ class Ledger(NoLedger):
             result = _marked_like(weighed(result), result)
         for x, original in zip(watched, inputs, strict=True):
             if x is not original:
-                value = original.detach()
-                on_gradient(x, partial(self._add, entry, value=value, sign=-1), of_view=True)
+                on_gradient(x, partial(self._add_held, entry, held=self._hold(original), sign=-1), of_view=True)
         return result
+
+    def before_writing(self, x: Any) -> None:
+        """The model is about to change `x` in place: copy what is still to be weighed."""
+        if isinstance(x, Tensor):
+            for reference in self._held.pop(x.untyped_storage().data_ptr(), ()):
+                if (held := reference()) is not None:
+                    held.value = held.value.clone()
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -121,6 +147,14 @@ class Ledger(NoLedger):
         return not any(bool((amount != 0).any()) for amount in self.unsplit.values())
 
     # -- inside ----------------------------------------------------------------------------------------------
+
+    def _hold(self, x: Tensor) -> _Held:
+        held = _Held(x)
+        self._held.setdefault(x.untyped_storage().data_ptr(), []).append(weakref.ref(held))
+        return held
+
+    def _add_held(self, entry: Entry, grad: Tensor, held: _Held, sign: int = 1) -> None:
+        self._add(entry, grad, held.value, sign)
 
     def _entry(self, kind: str, function: str) -> Entry:
         entry = Entry(kind, function, self._layer() if self._names else "")

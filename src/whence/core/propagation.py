@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from contextlib import closing
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -21,7 +22,7 @@ from whence.core.rules import table
 from whence.errors import ModelError, NumericsError
 from whence.types import Layer, Receipt
 
-__all__ = ["Propagation", "backward", "propagate"]
+__all__ = ["Propagation", "at_source", "backward", "propagate", "there_and_back"]
 
 
 @dataclass(frozen=True)
@@ -77,6 +78,20 @@ def propagate(
     wants_ledger = receipt != "short" or layer != "word"
     ledger = Ledger(examples, length, module if receipt == "layers" else None) if wants_ledger else None
     mode = interception(recipe, table(recipe), ledger=ledger)
+    with closing(mode):
+        grads, scores, outputs = there_and_back(mode, forward, inputs, sources, target)
+        return _collected(mode, grads, inputs, sources, scores, outputs, layer)
+
+
+def there_and_back(
+    mode: Interception,
+    forward: Callable[[dict[str, Any]], Any],
+    inputs: Mapping[str, Any],
+    sources: tuple[str, ...],
+    target: Callable[[Any], Tensor],
+) -> tuple[tuple[Tensor | None, ...], Tensor, Any]:
+    """Run a model under a mode: gradients of the scores at `mode.leaves`, the scores, and the model's outputs."""
+    examples = inputs[sources[0]].shape[0]
     prepared = dict(inputs)
     with torch.enable_grad(), mode:
         for name in sources:
@@ -94,15 +109,15 @@ def propagate(
                 "Pass the embedded input as a float tensor instead."
             )
         mode.in_backward = True
-        if ledger is not None:
+        if isinstance(mode.ledger, Ledger):
             # A part that is run again was booked the first time, unless it ran without gradients then.
-            ledger.open = mode.recomputes
+            mode.ledger.open = mode.recomputes
         if not scores.requires_grad:
             raise ModelError(
                 "the target does not depend on the input: no gradient path from the score to the embeddings"
             )
         grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
-    return _collected(mode, grads, inputs, sources, scores, outputs, layer)
+    return grads, scores, outputs
 
 
 def backward(scores: Tensor, leaves: list[Tensor], *, reentrant: bool = False) -> tuple[Tensor | None, ...]:
@@ -142,7 +157,7 @@ def _collected(
     with torch.no_grad():
         elsewhere = torch.zeros_like(target, dtype=torch.float64)
         for leaf, grad in zip(mode.leaves, grads, strict=True):
-            part, rest = _at_source(leaf, grad, inputs[leaf.source])
+            part, rest = _relevance_at_source(leaf, grad, inputs[leaf.source])
             relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
             elsewhere = elsewhere + rest
         for name in sources:
@@ -189,18 +204,23 @@ def _custom_functions(root: Any) -> set[str]:
     return found
 
 
-def _at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Relevance x·∂f/∂x, summed over channels in float32 at least and put back at the places it was looked up for.
+def _relevance_at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Relevance x·∂f/∂x in float32 at least, put back at the places of the source; see `at_source`."""
+    value = widened(leaf.tensor.detach())
+    return at_source(leaf, None if grad is None else value * widened(grad), source)
+
+
+def at_source(leaf: Leaf, scores: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
+    """Scores of a leaf's elements, summed over channels and put back at the places they were looked up for.
 
     Second comes what belongs to no token of the source: a model may put tokens of its own beside them.
     """
     nothing = torch.zeros(source.shape[0], device=source.device, dtype=torch.float64)
-    value = widened(leaf.tensor.detach())
-    if grad is None:
-        return torch.zeros_like(source, dtype=value.dtype), nothing
+    if scores is None:
+        return torch.zeros_like(source, dtype=widened(leaf.tensor.detach()).dtype), nothing
     if leaf.positions is None:
-        return value * widened(grad), nothing
-    scores = (value * widened(grad)).sum(-1)
+        return scores, nothing
+    scores = scores.sum(-1)
     places = leaf.positions.reshape(-1)
     known = places >= 0
     flat = torch.zeros(source.numel(), device=source.device, dtype=scores.dtype)

@@ -25,6 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal
 
 import torch  # noqa: F401  (the example above)
@@ -96,6 +97,19 @@ class Recipe:
     def but(self, **changes: Any) -> Recipe:
         """The same recipe with some choices changed."""
         return replace(self, **{"name": f"{self.name}*", **changes})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the choices as .json; `method="that.json"` then explains with them."""
+        from whence.core import recipe_files  # a recipe knows its file format and the format knows it
+
+        return recipe_files.save(self, path)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recipe:
+        """Read what `save` wrote."""
+        from whence.core import recipe_files
+
+        return recipe_files.load(path)
 
     @property
     def conserves(self) -> bool:

@@ -26,7 +26,7 @@ from whence.core.numerics import divide, stabilise
 from whence.core.recipe import Recipe
 from whence.core.rules import activations, attention, linear, norms, products, structure
 
-__all__ = ["CHEFER", "relevance_table"]
+__all__ = ["CHEFER", "relevance_table", "spelled_out", "universal"]
 
 CHEFER = Recipe("chefer", softmax="detach", norm="detach", source="Chefer et al. 2021, Transformer Attribution")
 """Stands for the table below where a recipe is asked for; deviations are constants."""
@@ -73,24 +73,37 @@ def _same(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tenso
     return [relevance.sum_to_size(x.shape) if x.shape != relevance.shape else relevance for x in inputs]
 
 
-def _rescaled(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+def _rescaled(examples: int) -> Callable:
     """Share R between two summands, then let each keep |ΣR| of its part: sums stay, explosions don't.
 
     Per example. The authors' public code sums over the batch here, so it is right for batches of one only.
     """
-    parts = _universal()(inputs, output, relevance)
-    if len(parts) != 2 or any(p.shape != relevance.shape for p in parts):
-        return parts
-    total = _sum(relevance)
-    sums = [_sum(p) for p in parts]
-    sizes = [s.abs() for s in sums]
-    whole = stabilise(sizes[0] + sizes[1])
-    return [p * divide(size / whole * total, s) for p, s, size in zip(parts, sums, sizes, strict=True)]
+
+    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+        parts = _universal()(inputs, output, relevance)
+        if len(parts) != 2 or any(p.shape != relevance.shape for p in parts):
+            return parts
+        total = _sum(relevance, examples)
+        sums = [_sum(p, examples) for p in parts]
+        sizes = [s.abs() for s in sums]
+        whole = stabilise(sizes[0] + sizes[1])
+        return [p * divide(size / whole * total, s) for p, s, size in zip(parts, sums, sizes, strict=True)]
+
+    return back
 
 
-def _sum(x: Tensor) -> Tensor:
-    """Sum over everything but the first axis, kept for broadcasting."""
-    return x.sum(tuple(range(1, x.dim())), keepdim=True) if x.dim() > 1 else x
+def _sum(x: Tensor, examples: int) -> Tensor:
+    """Sum over everything of each example, at every element of it.
+
+    Examples are the first axis, (batch, …), or its slowest part, (batch · head, …), or come second, as in
+    (token, batch, hidden).
+    """
+    length = x.shape[0]
+    if x.dim() > 2 and length != examples and x.shape[1] == examples != x.shape[-1]:
+        return x.sum((0, *range(2, x.dim())), keepdim=True)
+    if length % examples:
+        return x.sum()
+    return x.reshape(examples, -1).sum(1).repeat_interleave(length // examples).reshape(-1, *[1] * (x.dim() - 1))
 
 
 def carried(call: Call, back: Callable) -> Any:
@@ -116,8 +129,9 @@ def identity(call: Call) -> Any:
     return carried(call, _same)
 
 
-def add(call: Call) -> Any:
-    return carried(call, _rescaled if len(call.tainted()) == 2 else _same)
+def add(examples: int) -> Rule:
+    share = _rescaled(examples)
+    return lambda call: carried(call, share if len(call.tainted()) == 2 else _same)
 
 
 def scale(call: Call) -> Any:
@@ -186,12 +200,22 @@ def fused_attention(call: Call) -> Any:
     """Spelled out, so that the relevance of the probabilities exists."""
     a = attention.bound_arguments(call)
     with call.interception:
-        scores, v = attention.attention_scores(a["query"], a["key"], a["value"], **attention.mask_arguments(a))
-        return torch.softmax(scores, -1) @ v
+        probabilities, v = spelled_out(a["query"], a["key"], a["value"], attention.mask_arguments(a))
+        return probabilities @ v
 
 
-def relevance_table() -> dict[str, Rule]:
-    """Canonical function name to relevance rule. What is not here gets the universal rule."""
+def spelled_out(q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any]) -> tuple[Tensor, Tensor]:
+    """The probabilities of fused attention, and the values that they multiply."""
+    scores, v = attention.attention_scores(q, k, v, **rest)
+    if rest["attn_mask"] is None:
+        return torch.softmax(scores, -1), v
+    # A token that may attend to nothing (padding before the first) attends to nothing; softmax alone would give NaN.
+    nothing = torch.isneginf(scores.detach()).all(-1, keepdim=True)
+    return torch.softmax(scores.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0), v
+
+
+def relevance_table(examples: int) -> dict[str, Rule]:
+    """Canonical function name to relevance rule, for a batch of `examples`. The rest gets the universal rule."""
     recipe = CHEFER
     moves = {name: rule for name, rule in structure.rules(recipe).items() if name not in SUMS | SELF_ACTIVATIONS}
     return {
@@ -204,7 +228,7 @@ def relevance_table() -> dict[str, Rule]:
             ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "pow", "log"), identity
         ),
         "normalize": norms.normalize,
-        **dict.fromkeys(("add", "sub", "rsub"), add),
+        **dict.fromkeys(("add", "sub", "rsub"), add(examples)),
         **dict.fromkeys(("mul", "div"), scale),
         **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
         **dict.fromkeys(products.MATRIX, product),

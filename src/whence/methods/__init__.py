@@ -2,6 +2,23 @@
 
 from whence.methods import attention
 from whence.methods.base import AbstractMethod, methods
+from whence.methods.integrated_gradients import IntegratedGradients
+from whence.methods.occlusion import Occlusion
 from whence.methods.propagation import Propagate
+from whence.methods.random_scores import Random
+from whence.methods.saliency import Saliency
+from whence.methods.shap_values import Shap
+from whence.methods.smooth_grad import SmoothGrad
 
-__all__ = ["AbstractMethod", "Propagate", "attention", "methods"]
+__all__ = [
+    "AbstractMethod",
+    "IntegratedGradients",
+    "Occlusion",
+    "Propagate",
+    "Random",
+    "Saliency",
+    "Shap",
+    "SmoothGrad",
+    "attention",
+    "methods",
+]

@@ -67,11 +67,16 @@ methods: Registry[Callable[..., AbstractMethod]] = Registry("method")
 
 
 def make(method: Any, **options: Any) -> AbstractMethod:
-    """A method from its name, a recipe, or itself, with options."""
+    """A method from its name, the path of a saved recipe, or itself, with options."""
     if isinstance(method, AbstractMethod):
         if options:
             raise InputError(f"pass options to the method itself, {type(method).__name__}({', '.join(options)}=…)")
         return method
+    if isinstance(method, str) and method.endswith(".json"):
+        from whence.core.recipe import Recipe
+        from whence.methods.propagation import Propagate  # it lies above this module
+
+        return Propagate(recipe=Recipe.load(method), **options)
     factory: Any = methods[method]
     try:
         return factory(**options)

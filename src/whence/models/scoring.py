@@ -97,7 +97,7 @@ class Scorer:
                 return [self._row(outputs, examples, n) for n in range(len(examples))]
             if targets[0].custom is not None:
                 return list(targets[0].custom.function(outputs).double().cpu().numpy())
-            return [np.float64(self._sum(outputs, examples, n, t.terms)) for n, t in enumerate(targets)]
+            return [np.asarray(self._sum(outputs, examples, n, t.terms)) for n, t in enumerate(targets)]
 
     def _row(self, outputs: Any, examples: list[Example], n: int) -> np.ndarray:
         logits: Tensor = field_of(outputs, "logits")[n]

@@ -104,7 +104,9 @@ def test_constant_parts_are_booked() -> None:
 def test_shape_parameters_move_the_value_at_zero(arguments: dict[str, float]) -> None:
     x = normal(2, 5)
     done = explain(lambda x: F.softplus(x, **arguments), x)
-    torch.testing.assert_close(done.relevance["x"], (F.softplus(x, **arguments) - math.log(2) / 2) * seed_for(x), **CLOSE)
+    torch.testing.assert_close(
+        done.relevance["x"], (F.softplus(x, **arguments) - math.log(2) / 2) * seed_for(x), **CLOSE
+    )
 
 
 @pytest.mark.parametrize("dim", [-1, 1])

@@ -115,7 +115,9 @@ def test_gamma_tends_to_zplus() -> None:
     run = lambda x: F.linear(x, WEIGHT, BIAS)
     big = explain(run, x, recipes["gi"].but(linear=Gamma(1e7))).relevance["x"]
     # the terms that vanish are of order 1/γ
-    torch.testing.assert_close(big, explain(run, x, recipes["gi"].but(linear=ZPlus())).relevance["x"], rtol=1e-5, atol=1e-5)
+    torch.testing.assert_close(
+        big, explain(run, x, recipes["gi"].but(linear=ZPlus())).relevance["x"], rtol=1e-5, atol=1e-5
+    )
 
 
 def test_epsilon_of_zero_outputs_is_finite() -> None:

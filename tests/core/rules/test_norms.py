@@ -47,7 +47,9 @@ def rms_norm_by_rsqrt(x: Tensor) -> Tensor:
 
 def rms_norm_by_pow(x: Tensor) -> Tensor:
     """As Gemma spells it, with (1 + w)."""
-    mean_squared = x.float().double().pow(2).mean(-1, keepdim=True) if x.dtype == torch.float32 else (x * x).mean(-1, True)
+    mean_squared = (
+        x.float().double().pow(2).mean(-1, keepdim=True) if x.dtype == torch.float32 else (x * x).mean(-1, True)
+    )
     return x * torch.pow(mean_squared + EPS, -0.5) * (1.0 + (WEIGHT - 1.0))
 
 
@@ -56,7 +58,9 @@ def rms_norm_by_norm(x: Tensor) -> Tensor:
 
 
 def expected(one: Callable[..., Tensor], x: Tensor, grad: Tensor, mode: str) -> Tensor:
-    rows = [one(r, WEIGHT, g, EPS, mode) for r, g in zip(x.reshape(-1, 6), grad.expand_as(x).reshape(-1, 6), strict=True)]
+    rows = [
+        one(r, WEIGHT, g, EPS, mode) for r, g in zip(x.reshape(-1, 6), grad.expand_as(x).reshape(-1, 6), strict=True)
+    ]
     return torch.stack(rows).view(x.shape)
 
 
@@ -87,7 +91,9 @@ def test_layer_norm_by_hand_is_layer_norm(spelling: Callable[[Tensor], Tensor], 
 def test_rms_norm_in_every_spelling(spelling: Callable[[Tensor], Tensor], mode: str) -> None:
     x = normal(2, 3, 6)
     done = explain(spelling, x, recipes["gi"].but(norm=mode))
-    torch.testing.assert_close(done.relevance["x"], expected(rms_norm_relevance, x, seed_for(rms_norm(x)), mode), **CLOSE)
+    torch.testing.assert_close(
+        done.relevance["x"], expected(rms_norm_relevance, x, seed_for(rms_norm(x)), mode), **CLOSE
+    )
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
@@ -126,6 +132,31 @@ def test_the_books_of_norms_close(norm: str, mode: str) -> None:
     torch.testing.assert_close(
         books(explain(run, x, recipes["gi"].but(norm=mode))), torch.zeros(2, dtype=torch.float64), **CLOSE
     )
+
+
+BUFFERS = {"running_mean": normal(6, seed=3), "running_var": normal(6, seed=4).abs() + 0.5}
+
+
+@pytest.mark.parametrize("mode", MODES)
+@pytest.mark.parametrize(
+    "run",
+    [
+        layer_norm,
+        rms_norm,
+        lambda x: F.group_norm(x, 2, WEIGHT, BIAS, EPS),
+        lambda x: F.instance_norm(x, weight=WEIGHT, bias=BIAS, eps=EPS),
+        lambda x: F.instance_norm(x, **BUFFERS, weight=WEIGHT, bias=BIAS, use_input_stats=False),
+        lambda x: F.batch_norm(x, **BUFFERS, weight=WEIGHT, bias=BIAS, eps=EPS),
+        lambda x: F.batch_norm(x, **BUFFERS),
+        F.normalize,
+        lambda x: F.cosine_similarity(x, x.flip(1), dim=-1),
+    ],
+)
+def test_values_are_torchs(run: Callable[[Tensor], Tensor], mode: str) -> None:
+    x = normal(2, 6, 6)
+    done = explain(run, x, recipes["gi"].but(norm=mode))
+    torch.testing.assert_close(done.outputs, run(x), **CLOSE)
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
 @pytest.mark.parametrize("batch", [1, 3])

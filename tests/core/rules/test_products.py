@@ -109,7 +109,11 @@ def test_products_with_constants_are_linear(f: Callable[..., Tensor], preset: st
     a, b = normal(4, seed=5), normal(4, seed=6).abs() + 1
     x = normal(2, 4)
     run = lambda x: f(x, a) if f is torch.add else f(x, x, b, value=0.5)
-    by_hand = {torch.add: lambda x: x + a, torch.addcmul: lambda x: x + x * b / 2, torch.addcdiv: lambda x: x + x / b / 2}
+    by_hand = {
+        torch.add: lambda x: x + a,
+        torch.addcmul: lambda x: x + x * b / 2,
+        torch.addcdiv: lambda x: x + x / b / 2,
+    }
     done = explain(run, x, preset)
     torch.testing.assert_close(done.relevance["x"], reference(by_hand[f], x), **CLOSE)
     torch.testing.assert_close(books(done), ZERO.expand(2), **CLOSE)

@@ -14,7 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.core.backward import with_slope
+from whence.core.backward import with_slope, with_slope_now
 from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, role_of
 from whence.core.numerics import stabilise
 from whence.core.recipe import Recipe
@@ -104,11 +104,13 @@ def slope(call: Call) -> Any:
             value, *call.args[1:], **{k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
         )
 
-    if kind.slope is not None and _default_shape(call):
-        closed = kind.slope
-        out = with_slope(x, evaluate, lambda x, y: closed(x, call))
+    closed = kind.slope
+    if closed is None or not _default_shape(call):
+        out = with_slope_now(x, evaluate, lambda x, y: _ratio(x, y, at_zero, derivative))
+    elif call.name in ("sigmoid", "exp"):  # torch does not keep x for these, so models may change it in place
+        out = with_slope_now(x, evaluate, lambda x, y: closed(x, call))
     else:
-        out = with_slope(x, evaluate, lambda x, y: _ratio(x, y, at_zero, derivative))
+        out = with_slope(x, evaluate, lambda x: closed(x, call))
     if at_zero and call.ledger.active:
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
         call.ledger.constant("constant", call.name, out, torch.where(x.detach().isinf(), out.detach(), at_zero))
@@ -166,7 +168,7 @@ def power(call: Call) -> Any:
     if call.recipe.activation == "gradient":
         out = call.ledger.measure("activation", "pow", [x], lambda x: x**p)
     else:
-        out = with_slope(x, lambda x: x**p, lambda x, y: x ** (p - 1))
+        out = with_slope(x, lambda x: x**p, lambda x: x ** (p - 1))
     return _marked(out, x)
 
 

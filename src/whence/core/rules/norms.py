@@ -8,7 +8,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.core.backward import detached_layer_norm, with_slope
+from whence.core.backward import detached_layer_norm, with_slope, with_slope_now
 from whence.core.call import Call, Rule, is_tainted
 from whence.core.numerics import divide, widened
 from whence.core.recipe import Recipe
@@ -45,7 +45,7 @@ def _shaped(bias: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
 def _identity(x: Tensor, run: Callable[[Tensor], Tensor], bias: Tensor | None) -> Tensor:
     """Each element keeps its own relevance: R(x_i) = R(y_i) [Achtibat 2024]; the bias is left out of the slope."""
     offset = 0.0 if bias is None else bias
-    return with_slope(x, run, lambda x, y: divide(y - offset, x))
+    return with_slope_now(x, run, lambda x, y: divide(y - offset, x))
 
 
 def rms_norm(call: Call) -> Any:
@@ -61,7 +61,7 @@ def rms_norm(call: Call) -> Any:
     tiny = torch.finfo(x.dtype).eps if eps is None else eps
     dims = tuple(range(-len(shape), 0))
 
-    def scale(x: Tensor, _: Tensor) -> Tensor:
+    def scale(x: Tensor) -> Tensor:
         rstd = torch.rsqrt(widened(x).pow(2).mean(dims, keepdim=True) + tiny)
         return rstd if weight is None else rstd * weight
 

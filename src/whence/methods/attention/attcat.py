@@ -27,7 +27,7 @@ class AttCAT(AbstractAttentionMethod):
 
     needs_gradient: ClassVar[bool] = True
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         total = torch.zeros(layers[0].attention.shape[-1], device=layers[0].attention.device)
         for layer in layers:
             if layer.states is None:

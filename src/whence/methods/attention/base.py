@@ -19,7 +19,7 @@ from whence.models.examples import Example
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
-__all__ = ["AbstractAttentionMethod", "LayerMap", "Row", "Variant", "fuse", "pick_row", "residual", "row_normalised"]
+__all__ = ["AbstractAttentionMethod", "LayerMap", "Row", "Variant", "fuse", "pick_rows", "residual", "row_normalised"]
 
 Row = Literal["auto", "cls", "last", "mean", "column_sum"]
 Variant = Literal["paper", "code"]
@@ -51,16 +51,18 @@ class AbstractAttentionMethod(AbstractMethod):
 
     row: Row = "auto"
     """Whose attention: `cls` (the first token), `last`, `mean` over all, `column_sum`; `auto` is where the model
-    reads its prediction: the predicting token of causal models, the first token of encoders, the mean without one."""
+    reads its prediction: the rows of the last map that the target depends on (the mean, if there are several). That
+    is the predicting token of causal models, the first token of encoders that pool it, the labelled token of taggers,
+    all tokens where the model averages them."""
 
     @abstractmethod
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
-        """One score per token. `row` is the token that predicts (None: all of them, taken together as `how` says)."""
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
+        """One score per token. `rows` are the tokens that predict, taken together as `how` says."""
 
-    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
-        """Scores of source tokens and of decoder tokens."""
+    def encoder_decoder_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> tuple[Tensor, Tensor]:
+        """Scores of source tokens and of decoder tokens; `rows` are decoder tokens."""
         raise InputError(
-            f"{self.name} is defined for one sequence, and this model attends across two. "
+            f"{self.name} is defined for attention within one sequence, and this model attends across two. "
             "Use gae, grad_sam or attention_last"
         )
 
@@ -71,6 +73,7 @@ class AbstractAttentionMethod(AbstractMethod):
     ) -> list[Explanation]:
         captured, relevance, names = self.collect(model, examples, targets)
         check_maps(captured.maps, self.name)
+        check_whole(captured, self.name)
         return [
             self.build(
                 model,
@@ -113,7 +116,7 @@ class AbstractAttentionMethod(AbstractMethod):
             encoder_decoder=is_encoder_decoder(model),
         )
         relevance = None
-        if self.needs_relevance:
+        if self.needs_relevance and captured.maps:
             relevance = capture_relevance(forward, batch, sources=model.sources, target=target)
         return captured, relevance, names
 
@@ -129,17 +132,14 @@ class AbstractAttentionMethod(AbstractMethod):
         if any(layer.stream == "cross" for layer in layers):
             return self._both_sides(model, examples, n, captured, layers)
         layers = one_size(layers, self.name)
-        row, how = choose_row(self.row, examples[n], layers, model)
-        scores = self.token_scores(layers, row, how)
+        scores = self.token_scores(layers, *choose_rows(self.row, examples[n], layers[-1]))
         return to_features(model, examples[n], scores)
 
     def _both_sides(
         self, model: AbstractAdapter, examples: Sequence[Example], n: int, captured: Captured, layers: list[LayerMap]
     ) -> np.ndarray:
         example = examples[n]
-        decoder_length = next(layer.attention.shape[-1] for layer in layers if layer.stream == "decoder")
-        row = example.position if example.position is not None else decoder_length - 1
-        source, decoder = self.encoder_decoder_scores(layers, row)
+        source, decoder = self.encoder_decoder_scores(layers, *choose_rows(self.row, example, layers[-1]))
         if "decoder_input_ids" in example.inputs:
             return torch.cat([source, decoder]).cpu().numpy()
         # The decoder reads the same tokens (shifted): its share goes back to where each came from.
@@ -147,8 +147,9 @@ class AbstractAttentionMethod(AbstractMethod):
         assert places is not None
         width = places.shape[1] if places.dim() > 1 else places.shape[0]
         own = places.reshape(-1, width)[n if places.dim() > 1 else 0] - n * captured.leaves[0].positions.shape[1]  # type: ignore[union-attr]
+        shift = model.shift(examples, n)
         total = source.clone()
-        for place, score in zip(own.tolist(), decoder.tolist(), strict=False):
+        for place, score in zip((own[shift:] - shift).tolist(), decoder.tolist(), strict=False):
             if 0 <= place < total.shape[0]:
                 total[place] += score
         return total.cpu().numpy()
@@ -163,6 +164,14 @@ def check_maps(maps: list[AttentionMap], name: str) -> None:
         raise ModelError(
             f"{name} needs attention, and this model computes none that is over all tokens (its layers mix them by "
             "convolution, recurrence, windows or chunks). Use a propagation method: method='lrp'"
+        )
+
+
+def check_whole(captured: Captured, name: str) -> None:
+    if captured.in_parts:
+        raise ModelError(
+            f"{name} needs attention over all tokens in every layer, and {captured.in_parts} of this model's are over "
+            "windows or chunks of them. Use a propagation method: method='lrp'"
         )
 
 
@@ -187,7 +196,8 @@ def cropped(
             "cross": (decoder, source),
         }
         query, key = whole[m.stream]
-        moved = (0 if m.stream in ("decoder", "cross") else shift, 0 if m.stream == "decoder" else shift)
+        start = 0 if "decoder_input_ids" in lengths else shift  # a decoder that reads the source is padded as it is
+        moved = (start if m.stream in ("decoder", "cross") else shift, start if m.stream == "decoder" else shift)
         return slice(moved[0], moved[0] + query), slice(moved[1], moved[1] + key)
 
     layers = []
@@ -222,29 +232,23 @@ def one_size(layers: list[LayerMap], name: str) -> list[LayerMap]:
     return layers
 
 
-def choose_row(choice: Row, example: Example, layers: list[LayerMap], model: AbstractAdapter) -> tuple[int | None, str]:
-    """The predicting token's index, or None and how to take all tokens together."""
-    length = layers[0].attention.shape[-1]
-    if choice in ("mean", "column_sum"):
-        return None, choice
-    if choice == "cls":
-        return 0, choice
-    if choice == "last":
-        return length - 1, choice
-    if example.position is not None:
-        return example.position, "auto"
-    if all(torch.triu(layer.attention.mean(0), 1).abs().max() == 0 for layer in layers) and length > 1:
-        return length - 1, "auto"  # causal: only the last token has seen everything
-    if "pixel_values" in example.inputs and length == _patches(model, example):
-        return None, "mean"  # no token of its own to predict from: the model pools
-    if "pixel_values" not in example.inputs and not example.special:
-        return None, "mean"
-    return (0, "auto") if "pixel_values" in example.inputs or any(example.special) else (None, "mean")
+def choose_rows(choice: Row, example: Example, last: LayerMap) -> tuple[list[int], str]:
+    """The tokens that predict, and how they are taken together."""
+    length = last.attention.shape[-2]
+    if choice != "auto":
+        return {"cls": [0], "last": [length - 1]}.get(choice, list(range(length))), choice
+    rows = _read(last)
+    place = example.position
+    if place is not None and place in rows:
+        # Layers without attention may follow the last map and mix tokens; we know better where the model predicts.
+        rows = [r for r in rows if place <= r < place + max(1, len(example.continuation))]
+    return rows, "mean"
 
 
-def _patches(model: AbstractAdapter, example: Example) -> int:
-    rows, columns = model.grid(example.inputs["pixel_values"].shape[-2:])  # type: ignore[attr-defined]
-    return rows * columns
+def _read(last: LayerMap) -> list[int]:
+    """Rows of the last map that the target depends on."""
+    assert last.gradient is not None
+    return last.gradient.abs().sum((0, 2)).nonzero().flatten().tolist() or list(range(last.attention.shape[-2]))
 
 
 def to_features(model: AbstractAdapter, example: Example, scores: Tensor) -> np.ndarray:
@@ -253,15 +257,15 @@ def to_features(model: AbstractAdapter, example: Example, scores: Tensor) -> np.
         rows, columns = model.grid(example.inputs["pixel_values"].shape[-2:])  # type: ignore[attr-defined]
         if scores.shape[0] < rows * columns:
             raise ModelError(
-                f"the model attends over {scores.shape[0]} tokens but its image has {rows}×{columns} "
-                "patches: they can't be matched"
+                f"the model's attention is over {scores.shape[0]} tokens but its image has {rows}×{columns} patches: "
+                "they can't be matched. Use a propagation method: method='lrp'"
             )
         return scores[scores.shape[0] - rows * columns :].reshape(rows, columns).cpu().numpy()
     expected = sum(example.inputs[name].shape[0] for name in model.sources if example.inputs[name].dim() >= 1)
     if scores.shape[0] != expected:
         raise ModelError(
-            f"the model attends over {scores.shape[0]} tokens but its input has {expected}: they can't be matched. "
-            "Use a propagation method: method='lrp'"
+            f"the model's attention is over {scores.shape[0]} tokens but its input has {expected}: "
+            "they can't be matched. Use a propagation method: method='lrp'"
         )
     return scores.cpu().numpy()
 
@@ -286,8 +290,6 @@ def residual(matrix: Tensor, how: Residual) -> Tensor:
     return row_normalised(added) if how == "add_identity_then_normalise" else added
 
 
-def pick_row(matrix: Tensor, row: int | None, how: str) -> Tensor:
-    """One row, or all rows together."""
-    if row is not None:
-        return matrix[row]
-    return matrix.sum(0) if how == "column_sum" else matrix.mean(0)
+def pick_rows(matrix: Tensor, rows: list[int], how: str) -> Tensor:
+    """One row, or several together."""
+    return matrix[rows].sum(0) if how == "column_sum" else matrix[rows].mean(0)

@@ -7,7 +7,7 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_row, residual
+from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_rows, residual
 from whence.methods.attention.rollout import product
 from whence.methods.base import methods
 
@@ -35,20 +35,20 @@ class TransformerAttribution(AbstractAttentionMethod):
     ablation: Literal["none", "attention", "last_block", "first_block"] = "none"
     """The paper's ablations: A in place of ∇A; the last block alone; the first block alone."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         maps = [self._weighted(m) for m in layers]
         if self.ablation == "last_block":
-            return pick_row(maps[-1], row, how)
+            return pick_rows(maps[-1], rows, how)
         if self.ablation == "first_block":
-            return pick_row(maps[0], row, how)
+            return pick_rows(maps[0], rows, how)
         code = self.variant == "code"
         start = self.start_layer if self.start_layer is not None else (len(maps) - 1 if code else 0)
         kind: Literal["add_identity", "add_identity_then_normalise"] = (
             "add_identity_then_normalise" if code else "add_identity"
         )
-        scores = pick_row(product([residual(m, kind) for m in maps[start:]]), row, how).clone()
-        if code and row is not None:
-            scores[row] = scores.min()
+        scores = pick_rows(product([residual(m, kind) for m in maps[start:]]), rows, how)
+        if code and len(rows) == 1:
+            scores[rows] = scores.min()
         return scores
 
     def _weighted(self, layer: LayerMap) -> Tensor:
@@ -64,7 +64,7 @@ class PartialLRP(AbstractAttentionMethod):
     needs_relevance: ClassVar[bool] = True
     cost: ClassVar[str] = "2 forward, 2 backward"
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         relevance = layers[-1].relevance
         assert relevance is not None
-        return pick_row(relevance.clamp(min=0).mean(0), row, how)
+        return pick_rows(relevance.clamp(min=0).mean(0), rows, how)

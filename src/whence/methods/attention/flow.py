@@ -16,8 +16,9 @@ from whence.methods.base import methods
 
 __all__ = ["AttentionFlow", "max_flow_to_inputs"]
 
-UNIT = 2**30
-"""Capacities are counted in units of 1/UNIT, so that whole-number flow algorithms (which are exact) can be used."""
+LARGEST = 2**30
+"""Capacities are counted in whole numbers of which the largest row adds up to this: the algorithms that are exact work
+with 32 bits."""
 
 
 def _scipy() -> tuple[Any, Any]:
@@ -64,7 +65,8 @@ def _graph(capacities: Sequence[np.ndarray], row: int, csr_matrix: Any) -> tuple
     where = (np.concatenate(starts), np.concatenate(ends))
     order = csr_matrix((numbers, where), shape=(size, size))
     exact = np.concatenate(values).astype(np.float64)[order.data - 1]
-    graph = csr_matrix((np.floor(exact * UNIT).astype(np.int32), order.indices, order.indptr), shape=(size, size))
+    unit = LARGEST / max(1.0, *(c.sum(-1).max() for c in capacities))
+    graph = csr_matrix((np.floor(exact * unit).astype(np.int32), order.indices, order.indptr), shape=(size, size))
     return graph, exact
 
 
@@ -99,11 +101,10 @@ class AttentionFlow(AbstractAttentionMethod):
     normalise: bool = True
     """Divide by the sum over inputs."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         maps = [residual(fuse(m.attention.double(), self.fusion), self.residual).cpu().numpy() for m in layers]
-        rows = range(maps[0].shape[0]) if row is None else [row]
         flows = [max_flow_to_inputs(maps, r) for r in rows]
         if self.normalise:
-            flows = [f / f.sum() for f in flows]
+            flows = [f / max(f.sum(), 1e-12) for f in flows]
         total = np.sum(flows, 0)
-        return torch.from_numpy(total / len(flows) if how == "mean" else total).float()
+        return torch.from_numpy(total if how == "column_sum" else total / len(flows)).float()

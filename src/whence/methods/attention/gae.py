@@ -14,9 +14,10 @@ from whence.methods.attention.base import (
     LayerMap,
     Variant,
     check_maps,
-    choose_row,
+    check_whole,
+    choose_rows,
     is_encoder_decoder,
-    pick_row,
+    pick_rows,
     residual,
     to_features,
 )
@@ -50,15 +51,15 @@ class GAE(AbstractAttentionMethod):
     variant: Variant = "paper"
     """`paper`: as above. `code`: row-normalised rollout of the same maps, as in the public code of Ali 2022."""
     stream: bool = True
-    """For one row, use each layer's map during the backward pass and drop it: memory does not grow with depth."""
+    """Use each layer's map during the backward pass and drop it: memory does not grow with depth."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         maps = [weighted(m.attention, m.gradient) for m in layers]  # type: ignore[arg-type]
         if self.variant == "code":
-            return pick_row(product([residual(m, "add_identity_then_normalise") for m in maps]), row, how)
-        return pick_row(product([residual(m, "add_identity") for m in maps]), row, how)
+            return pick_rows(product([residual(m, "add_identity_then_normalise") for m in maps]), rows, how)
+        return pick_rows(product([residual(m, "add_identity") for m in maps]), rows, how)
 
-    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
+    def encoder_decoder_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> tuple[Tensor, Tensor]:
         source = next(m.attention.shape[-1] for m in layers if m.stream == "cross")
         target = next(m.attention.shape[-1] for m in layers if m.stream == "decoder")
         ee, dd, de = torch.eye(source), torch.eye(target), torch.zeros(target, source)
@@ -71,17 +72,12 @@ class GAE(AbstractAttentionMethod):
                 dd, de = dd + a @ dd, de + a @ de
             else:
                 de = de + _normalised(dd).T @ a @ _normalised(ee)
-        return de[row], dd[row]
+        return pick_rows(de, rows, how), pick_rows(dd, rows, how)
 
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        if (
-            not self.stream
-            or self.variant != "paper"
-            or self.row not in ("auto", "last", "cls")
-            or is_encoder_decoder(model)
-        ):
+        if not self.stream or self.variant != "paper" or is_encoder_decoder(model):
             return super().explain(model, examples, targets)
         return self._streamed(model, examples, targets)
 
@@ -97,13 +93,9 @@ class GAE(AbstractAttentionMethod):
                 refused.append("size")
                 return
             if "r" not in running:
-                rows = [self._row(model, examples, n, attention) for n in range(len(examples))]
-                if any(r is None for r in rows):
-                    refused.append("row")
-                    return
-                start = torch.zeros(attention.shape[0], attention.shape[-1], device=attention.device)
-                start[torch.arange(len(rows)), torch.tensor(rows)] = 1  # type: ignore[arg-type]
-                running["r"] = start
+                running["r"] = torch.stack(
+                    [self._start(model, examples, n, attention, gradient) for n in range(len(examples))]
+                )
             r = running["r"]
             if r.shape[-1] != attention.shape[-1]:
                 refused.append("size")
@@ -112,6 +104,7 @@ class GAE(AbstractAttentionMethod):
 
         captured, _, names = self.collect(model, examples, targets, visitor=visit)
         check_maps(captured.maps, self.name)
+        check_whole(captured, self.name)
         if refused or "r" not in running:
             return super().explain(model, examples, targets)
         return [
@@ -126,11 +119,16 @@ class GAE(AbstractAttentionMethod):
             for n, example in enumerate(examples)
         ]
 
-    def _row(self, model: AbstractAdapter, examples: Sequence[Example], n: int, attention: Tensor) -> int | None:
+    def _start(
+        self, model: AbstractAdapter, examples: Sequence[Example], n: int, attention: Tensor, gradient: Tensor
+    ) -> Tensor:
+        """Row vectors that pick rows of R: 1 at the only one, 1/n at each of n."""
         shift, length = model.shift(examples, n), _length(examples[n], attention)
-        own = attention[n, :, shift : shift + length, shift : shift + length]
-        row, _ = choose_row(self.row, examples[n], [LayerMap(own)], model)
-        return None if row is None else row + shift
+        own = slice(shift, shift + length)
+        rows, how = choose_rows(self.row, examples[n], LayerMap(attention[n, :, own, own], gradient[n, :, own, own]))
+        start = torch.zeros(attention.shape[-1], device=attention.device)
+        start[own][rows] = 1 if how == "column_sum" else 1 / len(rows)
+        return start
 
     def _own(self, model: AbstractAdapter, examples: Sequence[Example], n: int, scores: Tensor) -> Tensor:
         shift = model.shift(examples, n)

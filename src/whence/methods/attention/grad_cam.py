@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_row
+from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_rows
 from whence.methods.base import methods
 
 __all__ = ["AttentionGradCAM"]
@@ -26,12 +26,9 @@ class AttentionGradCAM(AbstractAttentionMethod):
     variant: Variant = "paper"
     """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone, as in public code."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         attention, gradient = layers[-1].attention, layers[-1].gradient
         assert gradient is not None
-        if self.variant == "code" and row is not None:
-            weight = gradient[:, row].mean(-1)
-        else:
-            weight = gradient.mean((1, 2))
+        weight = (gradient[:, rows] if self.variant == "code" else gradient).mean((1, 2))
         fused = (attention * weight[:, None, None]).mean(0)
-        return pick_row(fused, row, how).clamp(min=0)
+        return pick_rows(fused, rows, how).clamp(min=0)

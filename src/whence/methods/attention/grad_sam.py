@@ -26,11 +26,11 @@ class GradSAM(AbstractAttentionMethod):
     axis: Literal["query", "key"] = "query"
     """Which token gets the score: the one that attends (`query`, as published) or the one attended to (`key`)."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         heads, length, _ = layers[0].attention.shape
         return sum(self._summed(m) for m in layers) / (len(layers) * heads * length)  # type: ignore[return-value]
 
-    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
+    def encoder_decoder_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> tuple[Tensor, Tensor]:
         """Encoder self-attention scores the source, decoder self-attention the decoder; cross-attention by its axis."""
         source, decoder = ([m for m in layers if m.stream == s] for s in ("encoder", "decoder"))
         cross = [m for m in layers if m.stream == "cross"]

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Variant, fuse, pick_row
+from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Variant, fuse, pick_rows
 from whence.methods.base import methods
 
 __all__ = ["AttentionLast"]
@@ -29,10 +29,10 @@ class AttentionLast(AbstractAttentionMethod):
     variant: Variant = "paper"
     """`paper`: the predicting row. `code`: the authors' public code sums the columns over all rows."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         fused = fuse(layers[-1].attention, self.fusion)
-        return fused.sum(0) if self.variant == "code" else pick_row(fused, row, how)
+        return fused.sum(0) if self.variant == "code" else pick_rows(fused, rows, how)
 
-    def encoder_decoder_scores(self, layers: list[LayerMap], row: int) -> tuple[Tensor, Tensor]:
+    def encoder_decoder_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> tuple[Tensor, Tensor]:
         cross, own = (next(m for m in reversed(layers) if m.stream == stream) for stream in ("cross", "decoder"))
-        return fuse(cross.attention, self.fusion)[row], fuse(own.attention, self.fusion)[row]
+        return tuple(self.token_scores([m], rows, how) for m in (cross, own))  # type: ignore[return-value]

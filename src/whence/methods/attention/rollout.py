@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, pick_row, residual
+from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, pick_rows, residual
 from whence.methods.base import methods
 
 __all__ = ["Rollout", "product"]
@@ -41,9 +41,9 @@ class Rollout(AbstractAttentionMethod):
     zero_self: bool = False
     """Set the predicting token's own score to the smallest, as the authors of Chefer 2021 do for [CLS]."""
 
-    def token_scores(self, layers: list[LayerMap], row: int | None, how: str) -> Tensor:
+    def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         maps = [residual(fuse(m.attention, self.fusion), self.residual) for m in layers[self.start_layer :]]
-        scores = pick_row(product(maps), row, how).clone()
-        if self.zero_self and row is not None:
-            scores[row] = scores.min()
+        scores = pick_rows(product(maps), rows, how)
+        if self.zero_self and len(rows) == 1:
+            scores[rows] = scores.min()
         return scores

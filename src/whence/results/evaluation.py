@@ -1,0 +1,259 @@
+"""What metrics say of methods, with intervals: the result of `whence.evaluate`."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from whence.errors import InputError, UnknownNameError
+from whence.results import evaluation_files as files
+from whence.results.bootstrap import Estimate, difference, estimate, means
+
+__all__ = ["Axis", "Comparison", "Curve", "Evaluation", "Measured", "Measurement"]
+
+
+class Measurement(NamedTuple):
+    """What a metric says of one explanation: mean_k numerator_k / denominator_k.
+
+    Most metrics are one number over 1. Those that are ratios over a whole data set (mIoU) keep both parts, so that sums
+    are divided by sums. A denominator of 0 says that the metric does not apply to this example.
+    """
+
+    numerators: tuple[float, ...]
+    denominators: tuple[float, ...] = (1.0,)
+    curve: tuple[float, ...] = ()
+
+    @classmethod
+    def missing(cls) -> Measurement:
+        return cls((0.0,), (0.0,))
+
+    @property
+    def value(self) -> float:
+        return estimate(np.array([self.numerators]), np.array([self.denominators])).value
+
+
+@dataclass(frozen=True, eq=False)
+class Measured:
+    """One method under one metric: a row per example."""
+
+    numerators: np.ndarray
+    denominators: np.ndarray
+    curves: np.ndarray | None = None
+    """(example, point), for examples that have a curve."""
+
+    @classmethod
+    def of(cls, rows: Sequence[Measurement]) -> Measured:
+        width = max(len(r.numerators) for r in rows)
+        curves = [r.curve for r in rows if r.curve]
+        same = len({len(c) for c in curves}) == 1
+        return cls(
+            np.array([_wide(r.numerators, width) for r in rows], dtype=np.float64),
+            np.array([_wide(r.denominators, width) for r in rows], dtype=np.float64),
+            np.array(curves, dtype=np.float64) if same else None,
+        )
+
+    def values(self) -> np.ndarray:
+        """One value per example; NaN where the metric does not apply."""
+        counted = self.denominators > 0
+        shares = np.divide(self.numerators, self.denominators, out=np.zeros_like(self.numerators), where=counted)
+        number = counted.sum(1)
+        return np.where(number > 0, shares.sum(1) / np.maximum(number, 1), np.nan)
+
+
+def _wide(values: tuple[float, ...], width: int) -> tuple[float, ...]:
+    return values if len(values) == width else (0.0,) * width
+
+
+class Axis(NamedTuple):
+    """The points of a metric's curves and what they are."""
+
+    points: tuple[float, ...]
+    x: str
+    y: str
+
+
+class Curve(NamedTuple):
+    """A mean curve with a bootstrap band."""
+
+    x: np.ndarray
+    mean: np.ndarray
+    low: np.ndarray
+    high: np.ndarray
+
+
+class Comparison(NamedTuple):
+    """A paired difference `first - second` over the same examples."""
+
+    first: str
+    second: str
+    metric: str
+    difference: float
+    low: float
+    high: float
+    p: float
+    """Two-sided: how often a resampled difference has the other sign."""
+    examples: int
+
+    def __str__(self) -> str:
+        return (
+            f"{self.metric}: {self.first} − {self.second} = {self.difference:+.4f} "
+            f"[{self.low:+.4f}, {self.high:+.4f}], p = {self.p:.4f}, {self.examples} examples"
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class Evaluation:
+    """A number per method and metric, the settings it was measured with, and how sure it is.
+
+    Intervals are percentile bootstraps over examples; all use the same resamples, so differences are paired.
+    """
+
+    methods: tuple[str, ...]
+    metrics: tuple[str, ...]
+    measured: Mapping[tuple[str, str], Measured]
+    better: Mapping[str, str] = field(default_factory=dict)
+    """"higher", "lower" or "" per metric."""
+    axes: Mapping[str, Axis] = field(default_factory=dict)
+    settings: Mapping[str, Any] = field(default_factory=dict)
+    """Everything the numbers depend on; settings["metrics"][metric] holds the switches of a metric."""
+    inputs: tuple[str, ...] = ()
+    """What was explained, in words."""
+    seed: int = 0
+    resamples: int = 2000
+
+    def __len__(self) -> int:
+        return len(self.inputs)
+
+    # -- numbers ---------------------------------------------------------------------------------------------
+
+    def value(self, method: str, metric: str) -> float:
+        """The metric over all examples."""
+        held = self._held(method, metric)
+        return estimate(held.numerators, held.denominators).value
+
+    def interval(self, method: str, metric: str, level: float = 0.95) -> tuple[float, float]:
+        """Where the value lies with probability `level`, by resampling examples."""
+        found = self.estimate(method, metric, level)
+        return found.low, found.high
+
+    def estimate(self, method: str, metric: str, level: float = 0.95) -> Estimate:
+        """Value, interval and number of examples."""
+        held = self._held(method, metric)
+        return estimate(held.numerators, held.denominators, level, self.resamples, self.seed)
+
+    def compare(self, first: str, second: str, metric: str, level: float = 0.95) -> Comparison:
+        """Is `first` better than `second`? Paired over examples."""
+        a, b = self._held(first, metric), self._held(second, metric)
+        found, p = difference(
+            (a.numerators, a.denominators), (b.numerators, b.denominators), level, self.resamples, self.seed
+        )
+        return Comparison(first, second, metric, found.value, found.low, found.high, p, found.examples)
+
+    def best(self, metric: str) -> str:
+        """The method that wins under `metric`."""
+        known = [m for m in self.methods if (m, metric) in self.measured]
+        if not known:
+            raise UnknownNameError("metric", metric, self.metrics)
+        sign = -1 if self.better.get(metric) == "lower" else 1
+        scores = {m: sign * self.value(m, metric) for m in known}
+        return max(known, key=lambda m: -np.inf if np.isnan(scores[m]) else scores[m])
+
+    @property
+    def curves(self) -> dict[tuple[str, str], Curve]:
+        """Mean curves with 95 % bands, for metrics that have curves."""
+        made = {}
+        for (method, metric), held in self.measured.items():
+            if held.curves is not None and metric in self.axes:
+                low, high = np.quantile(means(held.curves, self.resamples, self.seed), (0.025, 0.975), axis=0)
+                made[method, metric] = Curve(np.array(self.axes[metric].points), held.curves.mean(0), low, high)
+        return made
+
+    @property
+    def per_example(self) -> list[dict[str, Any]]:
+        """Tidy rows: example, input, method, metric, value."""
+        return [
+            {"example": n, "input": text, "method": method, "metric": metric, "value": float(value)}
+            for (method, metric), held in self.measured.items()
+            for n, (text, value) in enumerate(zip(self.inputs, held.values(), strict=True))
+        ]
+
+    def values(self, method: str, metric: str) -> np.ndarray:
+        """One value per example."""
+        return self._held(method, metric).values()
+
+    def table(self) -> list[dict[str, Any]]:
+        """Tidy rows, one per method and metric, each with the settings it was measured with."""
+        rows = []
+        for (method, metric), _ in self.measured.items():
+            found = self.estimate(method, metric)
+            rows.append(
+                {
+                    "method": method,
+                    "metric": metric,
+                    "value": found.value,
+                    "low": found.low,
+                    "high": found.high,
+                    "examples": found.examples,
+                    "better": self.better.get(metric, ""),
+                    "settings": self.describe(metric),
+                    "model": self.settings.get("model", ""),
+                }
+            )
+        return rows
+
+    def describe(self, metric: str) -> str:
+        """The settings of a metric on one line."""
+        general = {k: self.settings[k] for k in ("target", "seed") if k in self.settings}
+        own = self.settings.get("metrics", {}).get(metric, {})
+        return ", ".join(f"{k}={_short(v)}" for k, v in {**own, **general}.items())
+
+    def _held(self, method: str, metric: str) -> Measured:
+        if method not in self.methods:
+            raise UnknownNameError("method", method, self.methods)
+        if (method, metric) not in self.measured:
+            raise UnknownNameError("metric", metric, self.metrics)
+        return self.measured[method, metric]
+
+    # -- saving and showing ----------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        return files.to_dict(self)
+
+    def save(self, path: str | Path) -> Path:
+        """Write to `path` by its suffix: .json (all, can be loaded), .csv, .parquet, .md (the table), .html, .txt."""
+        return files.save(self, Path(path))
+
+    @classmethod
+    def load(cls, path: str | Path) -> Evaluation:
+        """Read what `save` wrote as .json."""
+        path = Path(path)
+        if path.suffix.lower() != ".json":
+            raise InputError(f"can't read {path.name!r}: save as .json to load again")
+        return files.from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
+
+    def _repr_html_(self) -> str:
+        from whence.results.files import renderer
+
+        return renderer("evaluation")(self)
+
+    def __rich__(self) -> Any:
+        return files.rich_table(self)
+
+    def __str__(self) -> str:
+        return files.text(self)
+
+    def __repr__(self) -> str:
+        return f"<Evaluation of {len(self.methods)} methods by {', '.join(self.metrics)} on {len(self)} examples>"
+
+
+def _short(value: Any) -> str:
+    if isinstance(value, (tuple, list)) and len(value) > 4:
+        return f"{_short(value[0])}…{_short(value[-1])} ({len(value)})"
+    if isinstance(value, (tuple, list)):
+        return "/".join(_short(v) for v in value)
+    return f"{value:g}" if isinstance(value, float) else str(value)

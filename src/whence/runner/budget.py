@@ -1,0 +1,89 @@
+"""Tokens in a batch, found by measuring: grow until memory is used up or throughput stops improving."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import torch
+
+from whence.methods.base import AbstractMethod
+from whence.models.adapter import AbstractAdapter
+from whence.models.examples import Example
+from whence.models.targets import Span
+
+__all__ = ["Budget", "grown", "probe"]
+
+CPU = (512, 4096)
+CUDA = (4096, 1 << 20)
+"""First and last budget that is tried."""
+GAIN = 1.05
+"""Twice the tokens must be at least this much faster to be worth their memory."""
+PATIENCE = 4.0
+"""Seconds after which a larger batch is not tried: losing it would cost too much."""
+SHARE = 0.7
+"""Part of a device's memory that a batch may use; the rest is for longer rows than those of the sample."""
+
+
+class Budget(NamedTuple):
+    """What was found."""
+
+    tokens: int
+    tokens_per_second: float
+
+
+def probe(adapter: AbstractAdapter, method: AbstractMethod, examples: Sequence[Example]) -> Budget:
+    """The budget for rows like `examples`."""
+    ordered = sorted(examples, key=lambda e: e.length)
+    typical, longest = ordered[len(ordered) // 2], ordered[-1]
+    on_cuda = adapter.device.type == "cuda"
+
+    def measure(tokens: int) -> float:
+        """Tokens per second; 0 if they do not fit."""
+        try:
+            if on_cuda:
+                torch.cuda.reset_peak_memory_stats(adapter.device)
+                _seconds(adapter, method, longest, tokens)
+                total = torch.cuda.get_device_properties(adapter.device).total_memory
+                if torch.cuda.max_memory_allocated(adapter.device) > SHARE * total:
+                    return 0.0
+            count = max(1, tokens // typical.length)
+            return count * typical.length / _seconds(adapter, method, typical, tokens)
+        except torch.OutOfMemoryError:
+            torch.cuda.empty_cache()
+            return 0.0
+
+    _seconds(adapter, method, typical, typical.length)  # the first call pays for what is set up once
+    return grown(measure, *(CUDA if on_cuda else CPU))
+
+
+def grown(measure: Callable[[int], float], first: int, last: int) -> Budget:
+    """Double the budget as long as it pays.
+
+    >>> grown(lambda tokens: min(tokens, 2000.0), 512, 8192)
+    Budget(tokens=2048, tokens_per_second=2000.0)
+    """
+    best = Budget(first, max(measure(first), 1e-9))
+    while best.tokens * 2 <= last and best.tokens / best.tokens_per_second < PATIENCE / 2:
+        rate = measure(best.tokens * 2)
+        if rate < best.tokens_per_second * GAIN:
+            break
+        best = Budget(best.tokens * 2, rate)
+    return best
+
+
+def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example, tokens: int) -> float:
+    """The faster of two runs of a batch of copies."""
+    batch = [example] * max(1, tokens // example.length)
+    targets = [Span() if example.continuation else adapter.default_target()] * len(batch)
+    spent = []
+    for _ in range(2):
+        begin = time.perf_counter()
+        method.explain(adapter, batch, targets)
+        if adapter.device.type == "cuda":
+            torch.cuda.synchronize(adapter.device)
+        spent.append(time.perf_counter() - begin)
+        if spent[-1] > PATIENCE:
+            break
+    return min(spent)

@@ -1,0 +1,219 @@
+"""Rows to examples beside the model: in a process of its own where the model is not needed for it, else in a thread.
+
+The process is a fresh Python, not forked (threads of torch do not survive a fork) and not spawned by
+`multiprocessing` (which would run the user's script again). It ends when its standard input does.
+"""
+
+from __future__ import annotations
+
+import copy
+import os
+import pickle
+import queue
+import subprocess
+import sys
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from typing import IO, Any, TypeVar
+
+import numpy as np
+import torch
+from torch import nn
+
+from whence.errors import ModelError
+from whence.models.adapter import AbstractAdapter
+from whence.runner.explaining import Encoded, message_of
+from whence.runner.inputs import Row
+
+__all__ = ["Beside", "Encoder", "ahead", "channels", "child", "encoder", "receive", "send"]
+
+T = TypeVar("T")
+DEPTH = 2
+"""Windows that are encoded before the model asks for them."""
+END = object()
+
+
+@dataclass(frozen=True)
+class Encoder:
+    """Encodes rows here. A row that can't be encoded becomes its error."""
+
+    adapter: AbstractAdapter
+    options: dict[str, Any]
+
+    def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
+        return [self._one(row) for row in rows]
+
+    def _one(self, row: Row) -> Encoded:
+        if row.error is not None:
+            return row.error
+        if row.content is None:
+            return "the text is missing: there is nothing to explain"
+        try:
+            return self.adapter.encode([row.content], **self.options)[0][0]
+        except Exception as error:
+            return message_of(error)
+
+
+class _Shell(nn.Module):
+    """Stands for a model where only its configuration is needed."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+
+
+def needs_model(adapter: AbstractAdapter, options: dict[str, Any]) -> bool:
+    """Whether encoding runs the model: when it generates what is then explained."""
+    return "generate" in options or adapter.task in ("text2text-generation", "module")
+
+
+def without_weights(adapter: AbstractAdapter) -> AbstractAdapter:
+    """An adapter that can encode and no more."""
+    light = copy.copy(adapter)
+    light.module = _Shell(adapter.config)
+    return light
+
+
+@contextmanager
+def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool) -> Iterator[Callable[..., Any]]:
+    """Something to call with rows, which gives examples."""
+    here = Encoder(adapter, options)
+    if not process or needs_model(adapter, options):
+        yield here
+        return
+    try:
+        light = pickle.dumps(Encoder(without_weights(adapter), options))
+    except Exception:  # a tokenizer made of lambdas: it works here, and only here
+        yield here
+        return
+    with child("whence.runner.encoding", threads=1) as process:
+        send(process.stdin, light)
+        yield Beside(here, process)
+
+
+class Beside:
+    """Encodes rows in a process once it is up. Starting takes seconds, for which nobody waits."""
+
+    def __init__(self, here: Encoder, process: subprocess.Popen):
+        self.here, self.process, self.ready = here, process, threading.Event()
+        threading.Thread(target=self._wait, daemon=True).start()
+
+    def _wait(self) -> None:
+        with suppress(ModelError):  # it ended before it was up: rows are encoded here
+            receive(self.process.stdout)
+            self.ready.set()
+
+    def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
+        if not self.ready.is_set():
+            return self.here(rows)
+        send(self.process.stdin, list(rows))
+        return [_thawed(e) for e in receive(self.process.stdout)]
+
+
+def _frozen(item: Encoded) -> Any:
+    """With arrays for tensors: torch pickles a tensor twenty times slower than numpy an array."""
+    if isinstance(item, str):
+        return item
+    return replace(item, inputs={k: v.numpy() for k, v in item.inputs.items()})  # type: ignore[misc]
+
+
+def _thawed(item: Any) -> Encoded:
+    if isinstance(item, str):
+        return item
+    return replace(item, inputs={k: torch.from_numpy(np.asarray(v)) for k, v in item.inputs.items()})
+
+
+@contextmanager
+def child(module: str, *, threads: int, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen]:
+    """A Python process of our own that speaks pickles on its standard input and output."""
+    env = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads), **(environment or {})}
+    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    # A session of its own: Ctrl-C is for us, and we tell the child by closing its input.
+    process = subprocess.Popen(
+        [sys.executable, "-c", f"from {module} import serve; serve()"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=env,
+        start_new_session=True,
+    )
+    try:
+        yield process
+    finally:
+        process.kill()  # it holds nothing that is not in a temporary file
+        process.wait()
+        for stream in (process.stdin, process.stdout):
+            with suppress(OSError):  # what was still to be written has nobody to read it
+                stream.close()  # type: ignore[union-attr]
+
+
+def send(stream: IO[bytes] | None, value: Any) -> None:
+    assert stream is not None
+    stream.write(value if isinstance(value, bytes) else pickle.dumps(value))
+    stream.flush()
+
+
+def receive(stream: IO[bytes] | None) -> Any:
+    assert stream is not None
+    try:
+        return pickle.load(stream)
+    except EOFError:
+        raise ModelError("a worker process ended unexpectedly (killed, or out of memory)") from None
+
+
+def ahead(items: Iterable[T], depth: int = DEPTH) -> Iterator[T]:
+    """The same items, made in a thread before they are asked for. An error in the making is raised here."""
+    waiting: queue.Queue[Any] = queue.Queue(depth)
+    stopped = threading.Event()
+
+    def put(item: Any) -> bool:
+        while not stopped.is_set():
+            try:
+                waiting.put(item, timeout=0.1)
+                return True
+            except queue.Full:
+                continue
+        return False
+
+    def make() -> None:
+        try:
+            for item in items:
+                if not put((item, None)):
+                    return
+            put((END, None))
+        except BaseException as error:
+            put((END, error))
+
+    thread = threading.Thread(target=make, name="whence-ahead", daemon=True)
+    thread.start()
+    try:
+        while True:
+            item, error = waiting.get()
+            if error is not None:
+                raise error
+            if item is END:
+                return
+            yield item
+    finally:
+        stopped.set()
+
+
+def serve() -> None:
+    """The encoder process: an encoder, then rows until the input ends."""
+    source, sink = channels()
+    encode = pickle.load(source)
+    send(sink, True)
+    while True:
+        try:
+            rows = pickle.load(source)
+        except EOFError:
+            return
+        send(sink, [_frozen(e) for e in encode(rows)])
+
+
+def channels() -> tuple[IO[bytes], IO[bytes]]:
+    """Standard input and output for pickles; whatever prints goes to standard error from here on."""
+    sink = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    return sys.stdin.buffer, sink

@@ -1,0 +1,308 @@
+"""`whence.run`: explain a data set, or go on with explaining it."""
+
+from __future__ import annotations
+
+import errno
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from whence.core.recipe import Recipe
+from whence.errors import InputError, UnknownNameError, WhenceError
+from whence.methods.base import AbstractMethod, make
+from whence.methods.propagation import Propagate
+from whence.models.adapter import AbstractAdapter
+from whence.models.loading import load
+from whence.models.targets import AbstractTarget, Custom
+from whence.runner.encoding import Encoder
+from whence.runner.explaining import check_kind
+from whence.runner.extras import need_parquet
+from whence.runner.inputs import AbstractSource, Columns, IterableSource, Row, open_source, rows
+from whence.runner.local import LocalExecutor
+from whence.runner.manifest import Journal, Manifest, locked
+from whence.runner.meter import Meter, duration
+from whence.runner.plan import Plan, Shard, cut, digest_of, provenance
+from whence.runner.preflight import SAMPLE, Estimate, estimate, suggested
+from whence.runner.ray_executor import RayExecutor
+from whence.runner.shards import leftovers
+from whence.runner.work import Job
+
+__all__ = ["EXECUTORS", "Run", "run"]
+
+EXECUTORS: dict[str, Any] = {"local": LocalExecutor, "ray": RayExecutor}
+LONG = 4
+"""Windows of rows from which a process for tokenising pays: it takes seconds to start."""
+FULL = {errno.ENOSPC, errno.EDQUOT}
+
+
+@dataclass(frozen=True)
+class Run:
+    """How a run ended. After a dry run nothing was explained and `estimate` says what it would take."""
+
+    out: Path
+    rows: int = 0
+    """Rows in the output, those of earlier runs included."""
+    failed: int = 0
+    shards: int = 0
+    seconds: float = 0.0
+    """Time of this call."""
+    fresh: int = 0
+    """Rows that this call explained."""
+    complete: bool = False
+    estimate: Estimate | None = None
+
+    @property
+    def rows_per_second(self) -> float:
+        return self.fresh / self.seconds if self.seconds else 0.0
+
+    def __str__(self) -> str:
+        if self.estimate is not None:
+            return str(self.estimate)
+        failed = f", {self.failed} of them failed" if self.failed else ""
+        new = f"{self.fresh} now, in {duration(self.seconds)}, {self.rows_per_second:.1f} rows/s"
+        return f"{self.rows} rows in {self.shards} shards under {self.out}{failed} ({new})"
+
+
+def run(
+    data: Any,
+    *,
+    model: Any,
+    out: str | Path,
+    method: str | AbstractMethod | Recipe = "lrp",
+    text: str = "text",
+    text_pair: str | None = None,
+    id_column: str | None = None,
+    target: Any = None,
+    target_column: str | None = None,
+    executor: str = "local",
+    workers: int | None = None,
+    rows_per_shard: int | None = None,
+    batch_tokens: int | None = None,
+    scores: str = "float32",
+    special_tokens: bool = True,
+    truncate: bool = False,
+    generate: int | None = None,
+    split: str = "train",
+    subset: str | None = None,
+    limit: int | None = None,
+    strict: bool = False,
+    dry_run: bool = False,
+    model_options: dict[str, Any] | None = None,
+    progress: bool | Callable[[int, int | None, float], Any] | None = None,
+    **options: Any,
+) -> Run:
+    """Explain a data set and write Parquet shards to `out`. The same call again goes on where it stopped.
+
+    Arguments:
+        data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, a folder of images, a hub
+            data set, or an iterable of texts, pairs or dicts.
+        model: a name to load, `(module, tokenizer)`, or a loaded model. Several processes need a name, or a model that
+            can be pickled.
+        out: the folder for shards and manifest.
+        method: as in `explain`, with its `options`.
+        text: the column that is explained; with `text_pair` a second one beside it.
+        id_column: names the rows; default their numbers.
+        target: as in `explain`; `target_column` has one for each row.
+        executor: "local" (all devices of this machine) or "ray" (a cluster).
+        workers: processes; default one for each device.
+        rows_per_shard, batch_tokens: found by measuring a sample if not given, and kept when the run goes on.
+        scores: type of the scores in the output, "float32" or "float16".
+        special_tokens, truncate, generate: as in `explain`.
+        split, subset: of a hub data set.
+        limit: only the first rows.
+        strict: stop at the first row that can't be explained, which is otherwise recorded with its error.
+        dry_run: explain a sample only, and estimate time, memory and size.
+        model_options: options of `whence.load`, for a model given by name.
+        progress: True, False, None (a bar for people) or a function of (rows done, all rows, rows per second).
+    """
+    check_kind(scores)
+    if executor not in EXECUTORS:
+        raise UnknownNameError("executor", executor, EXECUTORS)
+    need_parquet()
+    out = Path(out).expanduser()
+    source = open_source(data, split=split, subset=subset)
+    adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
+    chosen = Propagate(recipe=method, **options) if isinstance(method, Recipe) else make(method, **options)
+    columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
+    encoding = {"truncate": truncate, **({"generate": generate} if generate is not None else {})}
+    if isinstance(target, list | tuple):
+        raise InputError("one target for each row stands in a column: pass target_column='…'")
+    settings = {
+        "data": source.fingerprint(),
+        "columns": vars(columns),
+        "limit": limit,
+        "model": provenance(adapter),
+        "method": _plain({"name": method if isinstance(method, str) else chosen.name, **chosen.options()}),
+        "target": _target_name(target),
+        "encoding": {**encoding, "special_tokens": special_tokens},
+        "scores": scores,
+    }
+    job = Job(
+        model=str(model) if isinstance(model, str | Path) else adapter,
+        method=chosen,
+        plan=Plan(0, 0, 0, 0),
+        out=out,
+        target=target,
+        model_options=model_options or {},
+        encoding=encoding,
+        special_tokens=special_tokens,
+        strict=strict,
+    )
+    manifest = _checked(out, settings, {"rows_per_shard": rows_per_shard, "batch_tokens": batch_tokens})
+    sample = _sample(source, columns, limit)
+    if not sample:
+        raise InputError(f"{source.name!r} holds no rows")
+    if manifest is None:
+        encoded = Encoder(adapter, encoding)(sample)
+        plan = suggested(
+            adapter, chosen, encoded, batch_tokens=batch_tokens, rows_per_shard=rows_per_shard, scores=scores
+        )
+        manifest = Manifest(settings, plan, {"begun": _now()})
+    job = replace(job, plan=manifest.plan)
+    count = source.count()
+    total = count if limit is None else min(limit, count) if count is not None else None
+    if dry_run:
+        return Run(out, estimate=estimate(job, adapter, sample, total))
+    return _Launch(job, adapter, source, columns, limit, total, manifest).go(EXECUTORS[executor](workers), progress)
+
+
+def _columns(source: AbstractSource, columns: Columns, adapter: AbstractAdapter) -> Columns:
+    """The columns, checked against those of the data."""
+    known = source.columns()
+    if adapter.task == "image-classification" and columns.text == "text" and "text" not in known:
+        columns = replace(columns, text=next((c for c in ("path", "image", "img") if c in known), "text"))
+    for name, option in ((columns.text, "text"), (columns.pair, "text-pair"), (columns.id, "id-column"),
+                         (columns.target, "target-column")):  # fmt: skip
+        if name is not None and known and name not in known:
+            raise InputError(
+                f"no column {name!r} in {source.name!r}. Its columns: {', '.join(map(str, known))}. "
+                f"Say which one with --{option}"
+            )
+    return columns
+
+
+def _plain(values: dict[str, Any]) -> dict[str, Any]:
+    return {k: v if isinstance(v, str | int | float | bool | None) else str(v) for k, v in values.items()}
+
+
+def _target_name(target: Any) -> str | None:
+    if target is None or isinstance(target, str):
+        return target
+    if isinstance(target, Custom):
+        return target.name
+    if isinstance(target, AbstractTarget) or not callable(target):
+        return repr(target)
+    return getattr(target, "__qualname__", type(target).__name__)
+
+
+def _now() -> str:
+    return datetime.now(UTC).isoformat(timespec="seconds")
+
+
+def _checked(out: Path, settings: dict[str, Any], given: dict[str, int | None]) -> Manifest | None:
+    """The manifest of an earlier run with the same settings; None in a folder that is new or empty."""
+    if out.exists() and not out.is_dir():
+        raise InputError(f"{str(out)!r} is a file: --out is a folder")
+    manifest = Manifest.read(out)
+    if manifest is None:
+        # A lock and temporary files are what is left of a run that died before it had a manifest.
+        foreign = [p for p in out.glob("*") if p.name != "_lock" and p.suffix != ".part"] if out.exists() else []
+        if foreign:
+            raise InputError(
+                f"{str(out)!r} is not empty and holds no run of whence (but {foreign[0].name!r}, for one): "
+                "choose another --out"
+            )
+        return None
+    asked = {k: v for k, v in given.items() if v is not None}
+    manifest.check({**settings, **asked}, {k: getattr(manifest.plan, k) for k in asked}, out)
+    return manifest
+
+
+def _sample(source: AbstractSource, columns: Columns, limit: int | None) -> list[Row]:
+    """The first rows, without using up an iterator."""
+    size = SAMPLE if limit is None else min(SAMPLE, limit)
+    found = source.sample(size) if isinstance(source, IterableSource) else islice(source.records(), size)
+    return [columns.row(number, record) for number, record in enumerate(found)]
+
+
+@dataclass
+class _Launch:
+    """One call of `run`: from the first shard that is not done to the end of the data."""
+
+    job: Job
+    adapter: AbstractAdapter
+    source: AbstractSource
+    columns: Columns
+    limit: int | None
+    total: int | None
+    manifest: Manifest
+    seen: int = 0
+    """Rows up to the last shard that was handed out or passed over."""
+
+    def go(self, executor: Any, progress: Any) -> Run:
+        out = self.job.out
+        out.mkdir(parents=True, exist_ok=True)
+        with locked(out):
+            for path in leftovers(out):
+                path.unlink()
+            self.manifest.write(out)
+            journal = Journal(out)
+            if self.job.strict and journal.failed:
+                raise InputError(f"{journal.failed} rows failed in an earlier run without --strict: see whence summary")
+            if not (self.manifest.complete and journal.rows == self.manifest.rows):
+                meter = self._explained(executor, journal, progress)
+            else:
+                meter = Meter(journal.rows, journal.rows, False)
+            return Run(
+                out, journal.rows, journal.failed, len(journal.done), meter.seconds, meter.done - meter.begun_with, True
+            )
+
+    def _explained(self, executor: Any, journal: Journal, progress: Any) -> Meter:
+        meter = Meter(self.total, journal.rows, progress)
+        is_long = self.total is None or self.total - journal.rows > LONG * self.job.plan.window
+        job = replace(self.job, encode_in_process=is_long)
+        try:
+            with meter, closing(executor.run(job, self.adapter, self._undone(journal), meter.add)) as reports:
+                for report in reports:
+                    journal.add(report)
+        except KeyboardInterrupt:
+            print(f"\nstopped. {self._resume(journal)}", file=sys.stderr)
+            raise
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            raise WhenceError(f"the disk is full. Make room; {self._resume(journal)}") from error
+        if journal.rows != self.seen:
+            raise WhenceError(f"{self.seen} rows were read and {journal.rows} are in the journal of {self.job.out}")
+        replace(self.manifest, complete=True, rows=self.seen, info={**self.manifest.info, "ended": _now()}).write(
+            self.job.out
+        )
+        return meter
+
+    def _resume(self, journal: Journal) -> str:
+        of = "" if self.total is None else f" of {self.total}"
+        return f"{journal.rows}{of} rows are safe in {str(self.job.out)!r}: type the same command again to go on"
+
+    def _undone(self, journal: Journal) -> Iterator[Shard]:
+        """Shards that are not done. Rows that no fingerprint pins down are compared as they are passed over."""
+        done = dict(journal.done)
+        first = 0
+        if self.source.is_fixed:
+            while first in done:
+                first += 1
+        size = self.job.plan.rows_per_shard
+        self.seen = sum(done[n].rows for n in range(first))
+        for shard in cut(rows(self.source, self.columns, first * size, self.limit), size, first):
+            self.seen += len(shard.rows)
+            if shard.number not in done:
+                yield shard
+            elif done[shard.number].digest != digest_of(shard.rows):
+                raise InputError(
+                    f"rows {shard.start} to {shard.start + len(shard.rows) - 1} are not those of the earlier run: "
+                    "the data has to come in the same order to go on"
+                )

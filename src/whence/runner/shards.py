@@ -1,0 +1,94 @@
+"""Parquet shards: one row per example, one row group per window, written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+import uuid
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from whence.runner.durable import publish
+from whence.runner.explaining import Result
+from whence.runner.extras import need_parquet
+
+__all__ = ["ShardWriter", "leftovers", "schema"]
+
+
+def schema(scores: str) -> Any:
+    """The columns of a shard.
+
+    row              number of the row in the data          receipt_inputs  relevance of all inputs
+    id, text         as in the data (images: the path)      receipt_sinks   relevance that ended elsewhere, by kind
+    tokens, scores   one of each per feature                receipt_error   what is not accounted for
+    word             which word each token belongs to       error           why the row has no scores
+    shape            rows and columns of image patches
+    """
+    pa, _ = need_parquet()
+    number = pa.float16() if scores == "float16" else pa.float32()
+    sink = pa.struct([("kind", pa.string()), ("amount", pa.float64())])
+    return pa.schema(
+        [
+            ("row", pa.int64()),
+            ("id", pa.string()),
+            ("text", pa.string()),
+            ("tokens", pa.list_(pa.string())),
+            ("scores", pa.list_(number)),
+            ("word", pa.list_(pa.int32())),
+            ("shape", pa.list_(pa.int32())),
+            ("prediction", pa.string()),
+            ("probability", pa.float32()),
+            ("target", pa.string()),
+            ("target_score", pa.float64()),
+            ("receipt_inputs", pa.float64()),
+            ("receipt_sinks", pa.list_(sink)),
+            ("receipt_error", pa.float64()),
+            ("error", pa.string()),
+        ]
+    )
+
+
+class ShardWriter:
+    """Writes one shard under a temporary name; `commit` gives it its own."""
+
+    def __init__(self, final: Path, scores: str):
+        _, parquet = need_parquet()
+        self.final = final
+        # A name of its own for every attempt: a worker given up for dead may still be writing to its file.
+        self.temporary = final.with_name(f"_{final.name}.{os.getpid()}-{uuid.uuid4().hex[:8]}.part")
+        self._schema = schema(scores)
+        self._file = self.temporary.open("wb")
+        self._writer = parquet.ParquetWriter(self._file, self._schema, compression="zstd")
+
+    def write(self, results: Sequence[Result]) -> None:
+        """Append a window as a row group."""
+        pa, _ = need_parquet()
+        columns = [
+            pa.array([getattr(r, name) for r in results], type=kind)
+            for name, kind in zip(self._schema.names, self._schema.types, strict=True)
+        ]
+        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+
+    def commit(self) -> int:
+        """Sync and rename; the size of the file."""
+        self._writer.close()
+        self._file.flush()
+        os.fsync(self._file.fileno())
+        size = self._file.tell()
+        self._file.close()
+        publish(self.temporary, self.final)
+        return size
+
+    def discard(self) -> None:
+        """Leave nothing behind. After a full disk, closing the writer fails too, and that is of no interest."""
+        for close in (self._writer.close, self._file.close):
+            try:
+                close()
+            except Exception:
+                continue
+        self.temporary.unlink(missing_ok=True)
+
+
+def leftovers(out: Path) -> Iterator[Path]:
+    """Temporary files of processes that died."""
+    return out.glob("_*.part")

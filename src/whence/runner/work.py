@@ -1,0 +1,174 @@
+"""Shards through encoder, model and writer: what every process of every executor does."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import torch
+
+from whence.errors import InputError, ModelError
+from whence.methods.base import AbstractMethod
+from whence.models.adapter import AbstractAdapter
+from whence.models.loading import load
+from whence.runner.encoding import ahead, encoder
+from whence.runner.explaining import Encoded, Explainer, Result
+from whence.runner.inputs import Row
+from whence.runner.manifest import ShardReport
+from whence.runner.plan import Plan, Shard, digest_of
+from whence.runner.shards import ShardWriter
+
+__all__ = ["Job", "explain_shards"]
+
+SLOWEST = 5
+TELLING = 8
+"""A first shard of at least this many encoded rows that all fail says that the model or the options are wrong."""
+
+
+@dataclass(frozen=True)
+class Job:
+    """All that a process needs to explain shards."""
+
+    model: Any
+    """A name, or a loaded model."""
+    method: AbstractMethod
+    plan: Plan
+    out: Path
+    target: Any = None
+    model_options: dict[str, Any] = field(default_factory=dict)
+    encoding: dict[str, Any] = field(default_factory=dict)
+    special_tokens: bool = True
+    strict: bool = False
+    encode_in_process: bool = True
+
+    def load(self, device: str | None = None) -> AbstractAdapter:
+        """The model, on a device."""
+        if isinstance(self.model, AbstractAdapter):
+            if device is not None:
+                self.model.module.to(device)
+            return self.model
+        return load(self.model, **{**self.model_options, **({"device": device} if device else {})})
+
+    def explainer(self, adapter: AbstractAdapter) -> Explainer:
+        return Explainer(
+            adapter, self.method, self.target, self.plan.batch_tokens, self.plan.scores, self.special_tokens
+        )
+
+
+class Window(NamedTuple):
+    """A part of a shard."""
+
+    shard: Shard
+    rows: list[Row]
+    is_last: bool
+
+
+def explain_shards(
+    job: Job,
+    adapter: AbstractAdapter,
+    shards: Iterable[Shard],
+    progress: Callable[[int], None] = lambda rows: None,
+) -> Iterator[ShardReport]:
+    """Explain and write shards, one after the other; the next rows are encoded while the model works."""
+    explainer = job.explainer(adapter)
+    with _threads(job.plan.threads), encoder(adapter, job.encoding, process=job.encode_in_process) as encode:
+        encoded = ahead((w, encode(w.rows)) for w in _windows(job.plan, shards))
+        with closing(encoded):  # type: ignore[type-var]
+            yield from _written(job, explainer, encoded, progress)
+
+
+def _windows(plan: Plan, shards: Iterable[Shard]) -> Iterator[Window]:
+    for shard in shards:
+        parts = plan.windows(shard.rows)
+        for n, part in enumerate(parts, 1):
+            yield Window(shard, part, n == len(parts))
+
+
+def _written(
+    job: Job,
+    explainer: Explainer,
+    encoded: Iterator[tuple[Window, list[Encoded]]],
+    progress: Callable[[int], None],
+) -> Iterator[ShardReport]:
+    writer: ShardWriter | None = None
+    tally = _Tally()
+    try:
+        for window, examples in encoded:
+            writer = writer or ShardWriter(job.out / window.shard.file, job.plan.scores)
+            results = explainer.window(window.rows, examples)
+            if job.strict:
+                _refuse_failed(results)
+            tally.add(results)
+            writer.write(results)
+            if window.is_last:
+                tally.check(window.shard)
+                size = writer.commit()
+                writer = None
+                yield tally.report(window.shard, size)
+                tally = _Tally()
+            progress(len(results))
+    finally:
+        if writer is not None:
+            writer.discard()
+
+
+def _refuse_failed(results: list[Result]) -> None:
+    for result in results:
+        if result.error is not None:
+            raise InputError(f"row {result.row} (id {result.id}): {result.error}. Without --strict, it is passed over.")
+
+
+class _Tally:
+    """Counts over the windows of a shard."""
+
+    def __init__(self) -> None:
+        self.rows = self.failed = self.tokens = self.reached = self.fell = 0
+        self.seconds = 0.0
+        self.slowest: list[list[float]] = []
+        self.first_error = ""
+
+    def add(self, results: list[Result]) -> None:
+        for r in results:
+            self.rows += 1
+            self.failed += r.error is not None
+            self.tokens += r.length
+            self.seconds += r.seconds
+            self.reached += r.length > 0
+            if r.error is not None and r.length > 0:
+                self.fell += 1
+                self.first_error = self.first_error or f"row {r.row}: {r.error}"
+        fresh = [[r.row, round(r.seconds, 6), r.length] for r in results if r.length]
+        self.slowest = sorted(self.slowest + fresh, key=lambda entry: -entry[1])[:SLOWEST]
+
+    def check(self, shard: Shard) -> None:
+        """A first shard in which nothing could be explained is no matter of single rows."""
+        if shard.number == 0 and self.reached >= TELLING and self.fell == self.reached:
+            raise ModelError(f"none of the first {self.reached} rows could be explained. {self.first_error}")
+
+    def report(self, shard: Shard, size: int) -> ShardReport:
+        return ShardReport(
+            shard=shard.number,
+            start=shard.start,
+            rows=self.rows,
+            failed=self.failed,
+            tokens=self.tokens,
+            file=shard.file,
+            bytes=size,
+            seconds=round(self.seconds, 3),
+            digest=digest_of(shard.rows),
+            slowest=self.slowest,
+        )
+
+
+@contextmanager
+def _threads(count: int) -> Iterator[None]:
+    """As many threads of torch as the plan says, for the time of the work."""
+    before = torch.get_num_threads()
+    torch.set_num_threads(count)
+    try:
+        yield
+    finally:
+        torch.set_num_threads(before)

@@ -1,0 +1,184 @@
+"""Maps and gradients captured from fused attention are those of the model's eager attention under autograd."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+import torch
+from torch import Tensor, nn
+
+from tests import small
+from tests.methods.attention.eager import Seen, double, eager_maps, plain_encoder_maps
+from whence.core.capture import AttentionMap, capture
+from whence.methods.base import make
+from whence.models.loading import load
+from zoo.build import build
+
+IDS = torch.tensor([[2, 5, 9, 14, 8, 3], [2, 7, 11, 6, 20, 3]])
+# float64 throughout; sums of a few dozen terms in another order
+CLOSE = {"atol": 1e-11, "rtol": 1e-9}
+# transformers' eager attention takes its softmax in float32, also in a float64 model
+EAGER = {"atol": 1e-7, "rtol": 1e-5}
+
+
+def logit(outputs) -> Tensor:
+    return outputs.logits[:, 1] if outputs.logits.dim() == 2 else outputs.logits[:, -1, 7]
+
+
+def captured_maps(module: nn.Module, inputs: dict[str, Tensor], target=logit, **options) -> list[AttentionMap]:
+    module = double(module)
+    inputs = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
+    sources = tuple(n for n in ("pixel_values", "input_ids", "decoder_input_ids") if n in inputs)
+    return capture(lambda batch: module(**batch), inputs, sources=sources, target=target, **options).maps
+
+
+def assert_same(made: list[AttentionMap], seen: Seen, close: dict = EAGER) -> None:
+    assert len(made) == len(seen.maps)
+    for m, a, g in zip(made, seen.maps, seen.gradients, strict=True):
+        torch.testing.assert_close(m.probabilities, a, **close)
+        torch.testing.assert_close(torch.zeros_like(a) if m.gradient is None else m.gradient, g, **close)
+
+
+MODELS = {
+    "bert": lambda: (small.classifier(), {"input_ids": IDS}),
+    "bert, padded": lambda: (
+        small.classifier(),
+        {"input_ids": IDS, "attention_mask": torch.tensor([[1] * 6, [1] * 4 + [0] * 2])},
+    ),
+    "vit": lambda: (
+        small.vit(),
+        {"pixel_values": torch.randn(2, 3, 16, 16, generator=torch.Generator().manual_seed(0))},
+    ),
+    "llama, grouped heads": lambda: (small.llama(), {"input_ids": IDS}),
+    "llama classifier, padded": lambda: (
+        small.llama_classifier(),
+        {
+            "input_ids": torch.tensor([[5, 9, 14, 8], [7, 11, 0, 0]]),
+            "attention_mask": torch.tensor([[1] * 4, [1, 1, 0, 0]]),
+        },
+    ),
+    "gpt2": lambda: (small.gpt2(), {"input_ids": IDS}),
+}
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_one_stream(name):
+    module, inputs = MODELS[name]()
+    assert module.config._attn_implementation == "sdpa"
+    assert_same(captured_maps(module, inputs), eager_maps(module, inputs, logit)["attentions"])
+    assert module.config._attn_implementation == "sdpa"
+
+
+@pytest.mark.parametrize("name", ["bert", "gpt2"])
+def test_an_eager_model_gives_the_same_maps(name):
+    module, inputs = MODELS[name]()
+    module = copy.deepcopy(module)
+    module.set_attn_implementation("eager")
+    assert_same(captured_maps(module, inputs), eager_maps(module, inputs, logit)["attentions"])
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_streamed_maps_are_the_same_maps(name):
+    module, inputs = MODELS[name]()
+    seen = eager_maps(module, inputs, logit)["attentions"]
+    visited = {}
+    made = captured_maps(module, inputs, visitor=lambda number, a, g: visited.update({number: (a, g)}))
+    assert all(m.probabilities is None for m in made)
+    assert list(visited) == sorted(visited, reverse=True)  # last layer first: the order of the backward pass
+    for number, (a, g) in visited.items():
+        torch.testing.assert_close(a, seen.maps[number], **EAGER)
+        torch.testing.assert_close(g, seen.gradients[number], **EAGER)
+
+
+@pytest.mark.parametrize("name", ["t5", "bart"])
+def test_encoder_decoder(name):
+    if name == "t5":
+        module, inputs = small.t5(), {"input_ids": IDS, "decoder_input_ids": torch.tensor([[0, 5, 6], [0, 9, 4]])}
+    else:
+        specimen = build("seq2seq-lm", name)
+        module, inputs = specimen.model, specimen.inputs
+    fields = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
+    seen = eager_maps(module, inputs, logit, tuple(fields.values()))
+    made = captured_maps(module, inputs, encoder_decoder=True)
+    for stream, field in fields.items():
+        assert_same([m for m in made if m.stream == stream], seen[field])
+
+
+def test_a_decoder_that_makes_its_own_ids():
+    """A BART classifier shifts the ids it was given: still two sequences."""
+    specimen = build("sequence-classification", "bart")
+    made = captured_maps(specimen.model, specimen.inputs, encoder_decoder=True)
+    assert [m.stream for m in made] == ["encoder", "encoder", "decoder", "cross", "decoder", "cross"]
+
+
+def test_plain_module():
+    module = double(small.by_hand())
+    tokens = torch.tensor([[3, 8, 1, 40, 7], [4, 4, 9, 30, 2]])
+    x = module.words(tokens) + module.places[:5]
+    seen = plain_encoder_maps(module.encoder, x.detach(), lambda y: module.head(y.mean(1))[:, 1])
+    made = capture(lambda b: module(**b), {"tokens": tokens}, sources=("tokens",), target=lambda y: y[:, 1]).maps
+    assert_same(made, seen, CLOSE)
+
+
+def test_only_the_last_map_has_a_gradient_unless_asked():
+    module, inputs = MODELS["bert"]()
+    made = captured_maps(module, inputs, gradients=False)
+    seen = eager_maps(module, inputs, logit)["attentions"]
+    assert made[0].gradient is None
+    torch.testing.assert_close(made[-1].gradient, seen.gradients[-1], **EAGER)
+
+
+# -- the states that attention reads -----------------------------------------------------------------------------------
+
+
+def test_states_of_a_post_norm_encoder_are_the_layer_inputs_with_their_whole_gradient():
+    module, inputs = MODELS["bert"]()
+    made = captured_maps(module, inputs)
+    outputs = double(module)(**inputs, output_hidden_states=True)
+    states = outputs.hidden_states[:-1]
+    for m, h, g in zip(made, states, torch.autograd.grad(logit(outputs).sum(), states), strict=True):
+        torch.testing.assert_close(m.states, h.detach(), **CLOSE)
+        torch.testing.assert_close(m.states_gradient, g, **CLOSE)
+
+
+@pytest.mark.parametrize("name", ["vit", "gpt2", "llama, grouped heads"])
+def test_states_of_pre_norm_models_are_normed(name):
+    module, inputs = MODELS[name]()
+    made = captured_maps(module, inputs)
+    module = double(module)
+    seen = []
+    for _, norm in module.named_modules():
+        if type(norm).__name__.endswith(("LayerNorm", "RMSNorm")):
+            norm.register_forward_hook(lambda _m, _i, out: seen.append(out))
+    inputs = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
+    outputs = module(**inputs)
+    before = seen[:-1:2]  # two norms per layer, the first before attention; one at the end
+    for m, h, g in zip(made, before, torch.autograd.grad(logit(outputs).sum(), before), strict=True):
+        torch.testing.assert_close(m.states, h.detach(), **CLOSE)
+        torch.testing.assert_close(m.states_gradient, g, **CLOSE)
+
+
+@pytest.mark.parametrize("length", [5, 3, 6])  # as many tokens as examples, a multiple, neither
+def test_states_of_a_module_that_puts_tokens_first(length):
+    """nn.MultiheadAttention works on (token, batch, hidden), and the path around it on (batch, token, hidden)."""
+    module = double(small.by_hand())
+    tokens = torch.randint(0, 49, (3, length), generator=torch.Generator().manual_seed(3))
+    made = capture(lambda b: module(**b), {"tokens": tokens}, sources=("tokens",), target=lambda y: y[:, 1]).maps
+    x = (module.words(tokens) + module.places[:length]).detach().requires_grad_()
+    states = [x]
+    for layer in module.encoder.layers:
+        states.append(layer(states[-1]))
+    score = module.head(states[-1].mean(1))[:, 1].sum()
+    for m, h, g in zip(made, states[:-1], torch.autograd.grad(score, states[:-1]), strict=True):
+        torch.testing.assert_close(m.states, h.detach(), **CLOSE)
+        torch.testing.assert_close(m.states_gradient, g, **CLOSE)
+
+
+def test_collect_runs_the_model_once_for_maps_alone(monkeypatch):
+    model = load((small.classifier(), small.wordpiece()))
+    calls = []
+    monkeypatch.setattr(model, "forward", lambda batch, forward=model.forward: calls.append(1) or forward(batch))
+    examples, _ = model.encode("a good film")
+    make("rollout").collect(model, examples, [model.target(None)])
+    assert len(calls) == 1

@@ -1,0 +1,130 @@
+"""Occlusion."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from tests import small
+from tests.methods.games import Additive, Interacting
+from tests.reference import perturbation as reference
+from whence.errors import InputError, UnknownNameError
+
+TOKENS = torch.tensor([[4, 7, 7, 2, 11, 9]])
+FLOATS = torch.tensor([[1.5, -2.0, 0.3, 0.7, 1.1]], dtype=torch.float64)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return whence.load((small.classifier(), small.wordpiece()))
+
+
+def _logit(model, ids: list[int], label: int) -> float:
+    with torch.no_grad():
+        return float(model.module(input_ids=torch.tensor([ids])).logits[0, label])
+
+
+def _ids(text: str) -> list[int]:
+    return small.wordpiece()(text)["input_ids"]
+
+
+def test_additive_model():
+    module = Additive().eval()
+    exp = whence.explain(module, {"tokens": TOKENS}, "occlusion", target=1)
+    np.testing.assert_allclose(exp.scores, module.by_hand(TOKENS, 1)[0], rtol=1e-6)  # scores are float32
+
+
+def test_reference():
+    module = Interacting().eval()
+    value = lambda kept: float(module(FLOATS * torch.tensor([[i in kept for i in range(5)]]))[0, 0].detach())
+    exp = whence.explain(module, FLOATS, "occlusion", target=0)
+    np.testing.assert_allclose(exp.scores, reference.occlusion(value, 5), rtol=1e-6)
+
+
+@pytest.mark.parametrize("fill", ["mask", "unk", "pad"])
+def test_each_token_is_replaced_once(model, fill):
+    text = "a very good movie"
+    ids = _ids(text)
+    exp = whence.explain(model, text, "occlusion", target=2, fill=fill)
+    filler = getattr(small.wordpiece(), f"{fill}_token_id")
+    for i in range(1, len(ids) - 1):
+        expected = _logit(model, ids, 2) - _logit(model, [*ids[:i], filler, *ids[i + 1 :]], 2)
+        assert exp.scores[i] == pytest.approx(expected, abs=1e-5)  # float32 logits of size 1, other batch
+    assert exp.scores[0] == exp.scores[-1] == 0
+
+
+def test_deletion(model):
+    text = "not a good movie"
+    ids = _ids(text)
+    exp = whence.explain(model, text, "occlusion", target=0, fill="delete", special=True)
+    expected = [_logit(model, ids, 0) - _logit(model, ids[:i] + ids[i + 1 :], 0) for i in range(len(ids))]
+    np.testing.assert_allclose(exp.scores, expected, atol=1e-5)
+
+
+def test_a_word_is_taken_away_whole_and_its_pieces_share(model):
+    text = "it was gorgeousx , dully"
+    ids = _ids(text)
+    exp = whence.explain(model, text, "occlusion", target=1, by="word")
+    pieces = [i for i, w in enumerate(exp.word_ids) if w == 2]
+    assert len(pieces) == 2
+    without = [small.wordpiece().mask_token_id if i in pieces else x for i, x in enumerate(ids)]
+    expected = _logit(model, ids, 1) - _logit(model, without, 1)
+    assert next(w.score for w in exp.words() if w.text == "gorgeousx") == pytest.approx(expected, abs=1e-5)
+    assert exp.scores[pieces[0]] == exp.scores[pieces[1]]
+
+
+def test_words_of_a_pair_are_told_apart(model):
+    exp = whence.explain(model, ("a movie", "a plot"), "occlusion", by="word")
+    assert len({float(s) for s, special in zip(exp.scores, exp.special, strict=True) if not special}) == 4
+
+
+def test_the_target_is_decided_on_the_whole_input(model):
+    """Without some token another class may win: the explained class stays."""
+    text = "a gorgeous movie"
+    predicted = whence.explain(model, text, "occlusion")
+    label = model.labels.index(predicted.target)
+    fixed = whence.explain(model, text, "occlusion", target=label)
+    np.testing.assert_allclose(predicted.scores, fixed.scores, atol=1e-6)
+
+
+@pytest.mark.parametrize("fill", ["black", "mean", "zero"])
+def test_patches(fill):
+    image = torch.randn(3, 16, 16, generator=torch.Generator().manual_seed(0))
+    exp = whence.explain(small.vit(), image, "occlusion", target=0, fill=fill)
+    assert exp.scores.shape == (4, 4)
+    dark = image.clone()
+    dark[:, 4:8, 8:12] = image.mean((1, 2))[:, None, None] if fill == "mean" else 0.0
+    with torch.no_grad():
+        whole, without = small.vit()(torch.stack([image, dark])).logits[:, 0].tolist()
+    assert exp.scores[1, 2] == pytest.approx(whole - without, abs=1e-5)
+
+
+def test_source_and_decoder_tokens():
+    model = whence.load((small.t5(), small.bytelevel()))
+    exp = whence.explain(model, "abc", "occlusion", continuation="de")
+    assert exp.sides.count("source") == 3
+    assert np.abs(exp.scores[[s == "source" for s in exp.sides]]).min() > 0
+
+
+def test_errors_say_what_to_type(model):
+    with pytest.raises(UnknownNameError, match=r"unknown fill 'maks'. Did you mean 'mask'"):
+        whence.explain(model, "a movie", "occlusion", fill="maks")
+    with pytest.raises(UnknownNameError, match="unknown unit 'letter'"):
+        whence.explain(model, "a movie", "occlusion", by="letter")
+    with pytest.raises(InputError, match="by='token'"):
+        whence.explain(model, {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", by="word")
+    with pytest.raises(InputError, match=r"without a tokenizer.*fill='pad'"):
+        whence.explain(small.classifier(), {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion")
+    whence.explain(small.classifier(), {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", fill="pad")
+
+
+def test_deletion_that_would_move_the_target_is_refused():
+    tagger = whence.load((small.tagger(), small.wordpiece()))
+    with pytest.raises(InputError, match="fill='mask'"):
+        whence.explain(tagger, "a movie", "occlusion", fill="delete")
+    causal = whence.load((small.llama(), small.bytelevel()))
+    with pytest.raises(InputError, match="fill='mask'"):
+        whence.explain(causal, "abc", "occlusion", fill="delete", continuation="def")
+    whence.explain(causal, "abc", "occlusion", fill="delete")

@@ -1,0 +1,239 @@
+"""A run gives what `explain` gives; bad rows are recorded; other settings are refused."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+import torch
+from PIL import Image
+from typer.testing import CliRunner
+
+import whence
+from tests.runner.conftest import files, records, sentences
+from whence.cli import app
+from whence.errors import InputError, MissingExtraError, UnknownNameError
+from whence.runner import show, summary
+from whence.runner.manifest import Journal, Manifest, locked
+
+SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
+
+
+def test_rows_are_those_of_explain(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    done = whence.run(reviews, model=sentiment, text="review", id_column="name", out=out, **SMALL)
+    found = records(out)
+    assert (done.rows, done.failed, done.shards, done.complete) == (60, 2, 4, True)
+    assert [r["row"] for r in found] == list(range(60))
+    assert [r["id"] for r in found] == [f"r{n}" for n in range(60)]
+    good = [r for r in found if r["error"] is None]
+    alone = whence.explain(sentiment, [r["text"] for r in good], progress=False)
+    for row, exp in zip(good, alone, strict=True):
+        assert tuple(row["tokens"]) == exp.tokens
+        assert (row["prediction"], row["target"]) == (exp.prediction.label, exp.target)
+        # Other neighbours in the batch change the order of float32 sums.
+        np.testing.assert_allclose(row["scores"], exp.scores, atol=1e-4)
+        sinks = sum(s["amount"] for s in row["receipt_sinks"])
+        assert row["receipt_inputs"] + sinks + row["receipt_error"] == pytest.approx(row["target_score"])
+    assert "empty" in found[7]["error"]
+    assert found[7]["scores"] is None
+
+
+def test_a_finished_run_is_left_alone(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)
+    before = files(out)
+    again = whence.run(reviews, model=sentiment, text="review", out=out)
+    assert (again.fresh, again.rows) == (0, 60)
+    assert files(out) == before
+
+
+def test_half_precision_and_targets_by_row(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(
+        reviews, model=sentiment, text="review", target_column="label", scores="float16", limit=20, out=out, **SMALL
+    )
+    table = pq.read_table(out)
+    assert str(table.schema.field("scores").type.value_type) == "halffloat"
+    assert [r["target"] for r in table.to_pylist() if r["error"] is None][:4] == ["negative", "positive"] * 2
+
+
+def test_other_settings_are_refused_with_the_difference(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(reviews, model=sentiment, text="review", limit=20, out=out, **SMALL)
+    with pytest.raises(InputError, match=r'method\.name: "lrp" before, "gi" now'):
+        whence.run(reviews, model=sentiment, text="review", method="gi", limit=20, out=out)
+    with pytest.raises(InputError, match="rows_per_shard: 16 before, 8 now"):
+        whence.run(reviews, model=sentiment, text="review", limit=20, out=out, rows_per_shard=8)
+    reviews.write_text(reviews.read_text() + '{"review": "more", "name": "x", "label": 0}\n')
+    with pytest.raises(InputError, match=r"data\.bytes"):
+        whence.run(reviews, model=sentiment, text="review", limit=20, out=out)
+
+
+def test_another_model_is_refused(reviews, tmp_path):
+    out, model = tmp_path / "out", whence.load("sentiment")
+    whence.run(reviews, model=model, text="review", limit=20, out=out, **SMALL)
+    with torch.no_grad():
+        model.module.classifier.bias += 1
+    with pytest.raises(InputError, match=r"model\.weights"):
+        whence.run(reviews, model=model, text="review", limit=20, out=out)
+
+
+def test_an_iterable_must_come_in_the_same_order(sentiment, tmp_path):
+    texts, out = sentences(40), tmp_path / "out"
+    whence.run(texts, model=sentiment, out=out, **SMALL)
+    (out / "shard-000001.parquet").unlink()
+    whence.run(iter(texts[:]), model=sentiment, out=tmp_path / "other", **SMALL)
+    with pytest.raises(InputError, match="not those of the earlier run"):
+        whence.run([*reversed(texts)], model=sentiment, out=out)
+    assert whence.run(texts, model=sentiment, out=out).fresh == 16
+    assert files(out) == files(tmp_path / "other")
+
+
+def test_bad_rows(sentiment, tmp_path):
+    texts = ["a gem", "", "word " * 400, None, "so dull"]
+    whence.run([{"text": t} for t in texts], model=sentiment, out=tmp_path / "out", **SMALL)
+    errors = [r["error"] for r in records(tmp_path / "out")]
+    assert errors[0] is None
+    assert errors[4] is None
+    assert "empty" in errors[1]
+    assert "tokens and the model takes at most" in errors[2]
+    assert "missing" in errors[3]
+    with pytest.raises(InputError, match=r"row 1 \(id 1\): the text is empty"):
+        whence.run([{"text": t} for t in texts], model=sentiment, out=tmp_path / "strict", strict=True, **SMALL)
+    assert not files(tmp_path / "strict")
+    assert not list((tmp_path / "strict").glob("*.part"))
+
+
+def test_a_score_that_is_not_finite_spoils_one_row(sentiment, tmp_path):
+    def broken(outputs):
+        scores = outputs.logits[:, 1]
+        return scores * torch.where(scores.detach() > 3, float("nan"), 1.0)
+
+    out = tmp_path / "out"
+    whence.run(sentences(40), model=sentiment, target=broken, out=out, **SMALL)
+    found = records(out)
+    high = [e.prediction.scores[0] > 3 and e.prediction.label == "positive" for e in
+            whence.explain(sentiment, [r["text"] for r in found if r["text"]], progress=False)]  # fmt: skip
+    failed = ["not finite" in (r["error"] or "") for r in found if r["text"]]
+    assert any(failed)
+    assert failed == high
+
+
+def test_nothing_works_is_an_error_of_its_own(sentiment, tmp_path):
+    with pytest.raises(whence.WhenceError, match="none of the first"):
+        whence.run(sentences(40), model=sentiment, target="postive", out=tmp_path / "out", **SMALL)
+
+
+def test_images_and_a_broken_one(digits, tmp_path):
+    folder = tmp_path / "images"
+    folder.mkdir()
+    for n in range(3):
+        pixels = np.random.default_rng(n).integers(0, 255, (8, 8), dtype=np.uint8)
+        Image.fromarray(pixels).save(folder / f"{n}.png")
+    (folder / "1.png").write_bytes(b"no image")
+    whence.run(folder, model=digits, out=tmp_path / "out", **SMALL)
+    first, broken, _ = records(tmp_path / "out")
+    assert first["text"].endswith("0.png")
+    assert len(first["scores"]) == np.prod(first["shape"])
+    assert "can't be read as an image" in broken["error"]
+    assert show(tmp_path / "out", 0).is_image
+
+
+def test_dry_run_estimates_and_writes_nothing(sentiment, reviews, tmp_path):
+    done = whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out", dry_run=True)
+    assert done.estimate.rows == 60
+    assert done.estimate.seconds > 0
+    assert done.estimate.bytes > 60
+    assert done.estimate.plan.batch_tokens >= 512
+    assert not (tmp_path / "out").exists()
+
+
+def test_show_and_summary(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)
+    text = records(out)[17]["text"]
+    shown, exp = show(out, 17), whence.explain(sentiment, text)
+    assert (shown.tokens, shown.offsets, shown.target) == (exp.tokens, exp.offsets, exp.target)
+    assert [w.text for w in shown.words()] == [w.text for w in exp.words()]
+    with pytest.raises(InputError, match="could not be explained"):
+        show(out, 7)
+    with pytest.raises(InputError, match="rows 0 to 59"):
+        show(out, 60)
+    seen = summary(out, min_count=2)
+    assert (seen.rows, seen.failed, sum(seen.errors.values())) == (60, 2, 2)
+    assert seen.failures[0][0] == 7
+    assert "gorgeous" in [w.word for w in seen.by_class["positive"][:5]]
+    assert seen.conserved["0.001"] == 1.0
+    assert seen.slowest
+
+
+def test_summary_is_the_mean_over_the_rows(sentiment, tmp_path):
+    out = tmp_path / "out"
+    whence.run(["a gem", "gem", "Gem!"], model=sentiment, out=out, **SMALL)
+    by_hand = [
+        sum(w.score for w in e.words() if w.text.lower().strip("!") == "gem")
+        for e in whence.explain(sentiment, ["a gem", "gem", "Gem!"], progress=False)
+    ]
+    (found,) = [w for w in summary(out, min_count=1).words if w.word == "gem"]
+    # Sums in another order, as above.
+    assert (found.count, found.mean) == (3, pytest.approx(np.mean(np.abs(by_hand)), abs=1e-4))
+
+
+def test_the_folder_is_ours_or_empty(sentiment, reviews, tmp_path):
+    (tmp_path / "out").mkdir()
+    (tmp_path / "out" / "thesis.tex").write_text("x")
+    with pytest.raises(InputError, match="holds no run of whence"):
+        whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out")
+
+
+def test_one_run_at_a_time(sentiment, tmp_path):
+    with locked(tmp_path), pytest.raises(InputError, match="another run is writing"):
+        whence.run(["a gem"], model=sentiment, out=tmp_path, **SMALL)
+
+
+def test_errors_name_the_columns_and_the_choices(sentiment, reviews, tmp_path, monkeypatch):
+    with pytest.raises(InputError, match="Its columns: review, name, label"):
+        whence.run(reviews, model=sentiment, out=tmp_path / "out")
+    with pytest.raises(UnknownNameError, match="Did you mean 'ray'"):
+        whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out", executor="rai")
+    with pytest.raises(InputError, match="float16 or float32"):
+        whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out", scores="int8")
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[data\]'"):
+        whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out")
+
+
+def test_a_torn_journal_line_and_a_cut_file_are_done_again(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)
+    before = files(out)
+    (out / "shard-000002.parquet").write_bytes(before["shard-000002.parquet"][:100])
+    journal = out / "_journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-30])
+    assert sorted(Journal(out).done) == [0, 1]
+    manifest = Manifest.read(out)
+    replace(manifest, complete=False, rows=None).write(out)
+    assert whence.run(reviews, model=sentiment, text="review", out=out).fresh == 28
+    assert files(out) == before
+
+
+def test_several_processes_write_the_same(reviews, tmp_path):
+    whence.run(reviews, model="sentiment", text="review", out=tmp_path / "one", **SMALL)
+    whence.run(reviews, model="sentiment", text="review", out=tmp_path / "two", workers=2, **SMALL)
+    assert files(tmp_path / "one") == files(tmp_path / "two")
+
+
+def test_the_command(reviews, tmp_path):
+    invoke, out = CliRunner().invoke, str(tmp_path / "out")
+    arguments = ["run", str(reviews), "--text", "review", "--out", out, "--limit", "20", "--rows-per-shard", "8"]
+    planned = invoke(app, [*arguments, "--dry-run", "--batch-tokens", "64"])
+    assert "rows      20" in planned.stdout
+    done = invoke(app, [*arguments, "--batch-tokens", "64", "--option", "receipt=short"])
+    assert done.exit_code == 0, done.output
+    assert "20 rows in 3 shards" in done.stdout
+    assert "target:" in invoke(app, ["show", out, "--row", "3"]).stdout
+    assert "failed rows" in invoke(app, ["summary", out]).stdout

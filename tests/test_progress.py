@@ -1,0 +1,51 @@
+"""Progress bars: one at a time, and none where they were turned off."""
+
+from __future__ import annotations
+
+import pytest
+
+from whence import progress
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """Bars that were drawn, on what looks like a terminal, without a wait."""
+    names: list[str] = []
+
+    class Bar:
+        def __init__(self, *_, **__):
+            self.name = ""
+
+        def add_task(self, name, total):
+            self.name = name
+
+        def start(self):
+            names.append(self.name)
+
+        def advance(self, *_):
+            pass
+
+        stop = lambda self: None
+
+    monkeypatch.setattr(progress, "Progress", Bar)
+    monkeypatch.setattr(progress, "MOMENT", -1.0)
+    monkeypatch.setattr(progress.Console, "is_terminal", property(lambda self: True))
+    return names
+
+
+def nested(**options):
+    for _ in progress.track([1, 2], "outer", 2, **options):
+        list(progress.track([1, 2], "inner", 2))
+
+
+def test_a_bar_inside_a_bar_stays_away(started):
+    """Until the outer one is drawn, which it is after its first piece of work, the inner one may show."""
+    nested()
+    assert started == ["inner", "outer"]
+
+
+def test_no_bar_inside_one_that_was_turned_off(started):
+    nested(show=False)
+    assert started == []
+    list(progress.track([1], "later", 1))
+    assert started == ["later"]
