@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test check lint types zoo bench docs clean help
+.PHONY: demo test check lint types zoo bench tables docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -36,6 +36,9 @@ zoo: $(STAMP)    ## explain every architecture of transformers; writes docs/cove
 
 bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed --write docs/benchmarks.md
+
+tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=); writes docs/results.md
+	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER)
 
 docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
 	$(BIN)/python -m whence.cli methods --markdown > docs/methods.md

@@ -93,8 +93,8 @@ def _over(first: Series, second: Series, less: float = 0.0) -> list[float]:
 
 def _goals(tables: dict[str, dict[str, Series]], overheads: dict[str, Any]) -> str:
     text = (
-        "*met*: the median over rounds is within the limit. *missed*: every round is above it. *unclear*: the median is "
-        "above it, and some rounds are not."
+        "*met*: the median over rounds is within the limit. *missed*: every round is above it. *unclear*: the median "
+        "is above it, and some rounds are not."
     )
     rows = [_goal(*line) for line in (*_goal_lines(tables), *_overhead_lines(overheads))]
     return text + "\n\n" + _table(["goal", "measured on", "limit", "measured", "result"], rows)

@@ -83,7 +83,9 @@ def llama():
 
 @lru_cache
 def llama_classifier():
-    return randomised(transformers.LlamaForSequenceClassification(_config("LlamaConfig", num_key_value_heads=2, num_labels=3)))
+    return randomised(
+        transformers.LlamaForSequenceClassification(_config("LlamaConfig", num_key_value_heads=2, num_labels=3))
+    )
 
 
 @lru_cache

@@ -70,7 +70,12 @@ def explain_failure(verdict: Verdict) -> str:
 
 
 # Why a check fails, where it was looked into. The numbers above come from the run, these words do not.
-NOTES: dict[tuple[str, str], str] = {}
+NOTES: dict[tuple[str, str], str] = {
+    ("", "bloom"): "Its GELU is a `torch.autograd.Function` of its own; it keeps its plain gradient.",
+    ("", "recurrent_gemma"): "Its gate is a `torch.autograd.Function` of its own; it keeps its plain gradient.",
+    ("", "yoso"): "Its attention is a `torch.autograd.Function` whose backward is an approximation.",
+    ("", "nystromformer"): "The model scales its pseudo-inverse by a maximum over the batch: its examples mix.",
+}
 
 
 def _row(v: Verdict) -> str:

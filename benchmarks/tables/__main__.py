@@ -17,7 +17,9 @@ def main() -> None:
     parser.add_argument("--data", type=Path, help="folder of data sets")
     parser.add_argument("--teacher", type=Path, help="folder of a pretrained BERT-style encoder (MiniLM)")
     parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
-    parser.add_argument("--only", help="comma-separated: " + ", ".join([*TEXT_TASKS, "mnist", "pets", "reviews", "extras"]))
+    parser.add_argument(
+        "--only", help="comma-separated: " + ", ".join([*TEXT_TASKS, "mnist", "pets", "reviews", "extras"])
+    )
     parser.add_argument("--models", default="ali,minilm")
     parser.add_argument("--quick", action="store_true", help="a few examples each: minutes on two cores")
     parser.add_argument("--report", action="store_true", help="only write docs/results.md from the result files")

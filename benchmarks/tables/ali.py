@@ -56,7 +56,15 @@ def measure(model: Any, task: Task, methods: list[str], examples: int) -> dict[s
         count = max(6, examples // few) if method in SLOW else examples
         try:
             judged = whence.evaluate(
-                model, task.test, [method], ["auac", "au_mse"], protocol="ali", limit=count, seed=0, truncate=True, progress=False
+                model,
+                task.test,
+                [method],
+                ["auac", "au_mse"],
+                protocol="ali",
+                limit=count,
+                seed=0,
+                truncate=True,
+                progress=False,
             )
         except (whence.WhenceError, ImportError) as error:
             results[method] = {"error": str(error)}
@@ -94,7 +102,13 @@ def run_mnist(data: Path, out: Path, *, quick: bool = False) -> dict[str, Any]:
             **{m: [judged.value(method, m), *judged.interval(method, m)] for m in ("auac", "au_mse")},
         }
         print(f"  {method:24} {results[method]}", flush=True)
-    row = {"task": "MNIST", "note": "patches of 4×4 pixels", "model": "digits", "results": results, "versions": versions()}
+    row = {
+        "task": "MNIST",
+        "note": "patches of 4×4 pixels",
+        "model": "digits",
+        "results": results,
+        "versions": versions(),
+    }
     out.mkdir(parents=True, exist_ok=True)
     (out / "ali-mnist-digits.json").write_text(json.dumps(row, indent=1))
     return row

@@ -68,7 +68,9 @@ def make(kind: str, teacher: Path, classes: int, seed: int = 0) -> tuple[nn.Modu
     return AttentionOnly(encoder.embeddings, classes, encoder.config.hidden_size), tokenizer
 
 
-def fit(kind: str, module: nn.Module, tokenizer: Any, task: Task, device: str, *, limit: int | None = None) -> dict[str, Any]:
+def fit(
+    kind: str, module: nn.Module, tokenizer: Any, task: Task, device: str, *, limit: int | None = None
+) -> dict[str, Any]:
     """Train on the task; returns what was done."""
     start = time.time()
     pairs = task.train[:limit]
@@ -93,13 +95,21 @@ def fit(kind: str, module: nn.Module, tokenizer: Any, task: Task, device: str, *
             optimiser.step()
             schedule.step()
     module.eval()
-    return {"epochs": epochs, "examples": len(pairs), "rate": rate, "batch": batch, "seconds": round(time.time() - start, 1)}
+    return {
+        "epochs": epochs,
+        "examples": len(pairs),
+        "rate": rate,
+        "batch": batch,
+        "seconds": round(time.time() - start, 1),
+    }
 
 
 def _batches(encoded: list[list[int]], size: int, generator: torch.Generator) -> list[list[int]]:
     """Batches of about equal length in random order."""
     shuffled = torch.randperm(len(encoded), generator=generator).tolist()
-    chunks = [sorted(shuffled[i : i + 50 * size], key=lambda n: len(encoded[n])) for i in range(0, len(shuffled), 50 * size)]
+    chunks = [
+        sorted(shuffled[i : i + 50 * size], key=lambda n: len(encoded[n])) for i in range(0, len(shuffled), 50 * size)
+    ]
     made = [chunk[i : i + size] for chunk in chunks for i in range(0, len(chunk), size)]
     return [made[i] for i in torch.randperm(len(made), generator=generator).tolist()]
 

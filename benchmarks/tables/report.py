@@ -35,8 +35,14 @@ def write(results: Path, page: Path) -> None:
     for kind, title in KINDS.items():
         chosen = {r["task"]: r for r in rows if r["model"] == kind or (r["model"] == "digits" and kind == "ali")}
         if chosen:
-            lines += [f"## {title}", "", *_models(chosen), *_table(chosen, "auac", kind), *_table(chosen, "au_mse", kind)]
-    lines += _ranking(rows)
+            lines += [
+                f"## {title}",
+                "",
+                *_models(chosen),
+                *_table(chosen, "auac", kind),
+                *_table(chosen, "au_mse", kind),
+            ]
+    lines += _ranking(rows) if rows else []
     for name, part in (("pets", _pets), ("reviews", _reviews), ("sst2-extras", _extras)):
         path = results / f"{name}.json"
         if path.exists():
@@ -69,7 +75,8 @@ def _models(chosen: dict[str, dict[str, Any]]) -> list[str]:
     return [*lines, ""]
 
 
-def _cell(result: dict[str, Any] | None, metric: str, best: float | None) -> str:
+def _cell(row: dict[str, Any], method: str, metric: str, best: float | None) -> str:
+    result = row["results"].get(method)
     if not result:
         return ""
     if "error" in result:
@@ -78,30 +85,44 @@ def _cell(result: dict[str, Any] | None, metric: str, best: float | None) -> str
     digits = ".3f" if abs(high) < 100 else ".0f"
     text = f"{value:{digits}}"
     text = f"**{text}**" if best is not None and value == best else text
-    return f"{text} <sub>{low:{digits}}–{high:{digits}}, n={result['n']}</sub>"
+    return f"{text} <sub>{low:{digits}}–{high:{digits}}, n={min(result['n'], row.get('test', result['n']))}</sub>"
 
 
 def _table(chosen: dict[str, dict[str, Any]], metric: str, kind: str) -> list[str]:
     tasks = [t for t in TASKS if t in chosen]
-    lines = [f"### {metric.upper().replace('_', '-')}", "", "| method | " + " | ".join(tasks) + " |", "|---" * (len(tasks) + 1) + "|"]
+    lines = [
+        f"### {metric.upper().replace('_', '-')}",
+        "",
+        "| method | " + " | ".join(tasks) + " |",
+        "|---" * (len(tasks) + 1) + "|",
+    ]
     pick = max if metric == "auac" else min
-    best = {
-        t: pick((r[metric][0] for r in chosen[t]["results"].values() if metric in r), default=None) for t in tasks
-    }
+    best = {t: pick((r[metric][0] for r in chosen[t]["results"].values() if metric in r), default=None) for t in tasks}
     for method in METHODS:
-        cells = [_cell(chosen[t]["results"].get(method), metric, best[t]) for t in tasks]
+        cells = [_cell(chosen[t], method, metric, best[t]) for t in tasks]
         lines.append(f"| `{method}` | " + " | ".join(cells) + " |")
         if kind == "ali" and metric == "auac" and method in PUBLISHED:
             published = [PUBLISHED[method][TASKS.index(t)] for t in tasks]
             lines.append("| *published* | " + " | ".join(f"*{p}*" for p in published) + " |")
-    return [*lines, ""]
+    missing = {m: r["error"] for t in tasks for m, r in chosen[t]["results"].items() if "error" in r}
+    notes = [f"`{method}` has no column: {error}" for method, error in missing.items()]
+    if "MNIST" in tasks:
+        notes.append("MNIST: the bundled `digits` ViT, patches for tokens, black for UNK.")
+    return [*lines, "", *notes, ""]
 
 
 def _ranking(rows: list[dict[str, Any]]) -> list[str]:
     """Mean AUAC over all tasks and models where every method ran."""
     full = [m for m in METHODS if all("auac" in r["results"].get(m, {}) for r in rows)]
     means = {m: sum(r["results"][m]["auac"][0] for r in rows) / len(rows) for m in full}
-    lines = ["## All tasks and models together", "", f"Mean AUAC over {len(rows)} columns.", "", "| method | mean AUAC |", "|---|---|"]
+    lines = [
+        "## All tasks and models together",
+        "",
+        f"Mean AUAC over {len(rows)} columns.",
+        "",
+        "| method | mean AUAC |",
+        "|---|---|",
+    ]
     return lines + [f"| `{m}` | {v:.4f} |" for m, v in sorted(means.items(), key=lambda kv: -kv[1])] + [""]
 
 

@@ -42,7 +42,14 @@ def run_reviews(data: Path, teacher: Path, out: Path, *, quick: bool = False) ->
     model.labels = task.labels
     ablations = [(f"transformer_attribution ({a})", TransformerAttribution(ablation=a)) for a in ABLATIONS[1:]]
     judged = whence.evaluate(
-        model, rows["test"], [*METHODS, *ablations], ["token_f1"], truncate=True, limit=6 if quick else 199, progress=False, batch_tokens=4096
+        model,
+        rows["test"],
+        [*METHODS, *ablations],
+        ["token_f1"],
+        truncate=True,
+        limit=6 if quick else 199,
+        progress=False,
+        batch_tokens=4096,
     )
     row = {"accuracy": score, "training": training, "table": judged.table(), "versions": versions()}
     out.mkdir(parents=True, exist_ok=True)
@@ -82,7 +89,9 @@ def _conservation(model: Any, texts: list[str]) -> dict[str, Any]:
             "correlation": float(np.corrcoef(logit, inputs)[0, 1]),
             "distance": float(np.abs(logit - inputs).mean() / np.abs(logit).mean()),
             "error": float(error.max()),
-            "points": [[round(float(a), 4), round(float(b), 4)] for a, b in zip(logit[:150], inputs[:150], strict=True)],
+            "points": [
+                [round(float(a), 4), round(float(b), 4)] for a, b in zip(logit[:150], inputs[:150], strict=True)
+            ],
         }
     return found
 
@@ -134,7 +143,7 @@ def _name_groups(data: Path, count: int) -> dict[str, list[str]]:
         origins.setdefault(first, []).append(name)
     largest = sorted(origins, key=lambda o: -len(origins[o]))[:8]
     rng = np.random.default_rng(0)
-    pick = lambda names: [str(n) for n in rng.permutation(names)[:count]]  # noqa: E731
+    pick = lambda names: [str(n) for n in rng.permutation(names)[:count]]
     return {**{g: pick(n) for g, n in groups.items()}, **{f"origin {o}": pick(origins[o]) for o in largest}}
 
 

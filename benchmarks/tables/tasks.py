@@ -55,7 +55,10 @@ def _imdb(data: Path) -> Task:
 def _tweets(data: Path, task: str) -> Task:
     def read(split: str) -> Pairs:
         folder = data / "tweeteval"
-        with _open(folder / f"{task}_{split}_text.txt.gz") as texts, _open(folder / f"{task}_{split}_labels.txt.gz") as labels:
+        with (
+            _open(folder / f"{task}_{split}_text.txt.gz") as texts,
+            _open(folder / f"{task}_{split}_labels.txt.gz") as labels,
+        ):
             return [(t.strip(), int(n)) for t, n in zip(texts, labels, strict=True) if t.strip()]
 
     names = (data / "tweeteval" / f"{task}_mapping.txt").read_text().splitlines()
@@ -63,10 +66,16 @@ def _tweets(data: Path, task: str) -> Task:
     if task == "sentiment":
         rest = read("test")
         random.Random(0).shuffle(rest)
-        train, test, note = rest[:10_000] + read("val"), rest[10_000:], "train texts are not public: 10,000 of test + val"
+        train, test, note = (
+            rest[:10_000] + read("val"),
+            rest[10_000:],
+            "train texts are not public: 10,000 of test + val",
+        )
     else:
         train, test, note = read("train"), read("test"), ""
-    return Task(f"T-{task.capitalize()}", train, test, labels, epochs=4 if task != "emotion" else 8, length=96, note=note)
+    return Task(
+        f"T-{task.capitalize()}", train, test, labels, epochs=4 if task != "emotion" else 8, length=96, note=note
+    )
 
 
 def _meld(data: Path) -> Task:
@@ -122,7 +131,9 @@ def load_movies(data: Path, split: str) -> list[dict]:
             marks = [False] * len(words)
             for group in row["evidences"]:
                 for piece in group:
-                    marks[piece["start_token"] : piece["end_token"]] = [True] * (piece["end_token"] - piece["start_token"])
+                    marks[piece["start_token"] : piece["end_token"]] = [True] * (
+                        piece["end_token"] - piece["start_token"]
+                    )
             made.append({"text": " ".join(words), "label": int(row["classification"] == "POS"), "rationale": marks})
     return made
 

@@ -56,7 +56,9 @@ def test_batch_equals_loop(case, method):
     for n, exp in enumerate(together):
         alone = explain(model, _one(inputs, n), method)
         scale = max(1e-6, float(np.abs(alone.scores).max()))
-        np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-5 * max(1.0, scale), rtol=2e-4)  # float32, other kernels
+        np.testing.assert_allclose(
+            exp.scores, alone.scores, atol=1e-5 * max(1.0, scale), rtol=2e-4
+        )  # float32, other kernels
         assert exp.target == alone.target
         assert exp.tokens == alone.tokens
 

@@ -24,7 +24,10 @@ def _seven() -> np.ndarray:
 def test_path_pil_and_array_agree(digits, tmp_path):
     array = _seven()
     Image.fromarray(array).save(tmp_path / "seven.png")
-    results = [whence.explain(digits, x) for x in (array, Image.fromarray(array), tmp_path / "seven.png", str(tmp_path / "seven.png"))]
+    results = [
+        whence.explain(digits, x)
+        for x in (array, Image.fromarray(array), tmp_path / "seven.png", str(tmp_path / "seven.png"))
+    ]
     for exp in results:
         assert exp.prediction.label == "7"
         np.testing.assert_array_equal(exp.scores, results[0].scores)

@@ -66,7 +66,9 @@ def test_offline_is_said(monkeypatch):
 def test_remote_code_runs_only_when_asked(folder):
     config = folder / "config.json"
     config.write_text(
-        config.read_text().replace('"model_type": "bert"', '"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config"}')
+        config.read_text().replace(
+            '"model_type": "bert"', '"model_type": "mine", "auto_map": {"AutoConfig": "evil.Config"}'
+        )
     )
     (folder / "evil.py").write_text("raise SystemExit('ran')")
     with pytest.raises(ModelError):

@@ -180,7 +180,7 @@ def test_summary_is_the_mean_over_the_rows(sentiment, tmp_path):
     ]
     (found,) = [w for w in summary(out, min_count=1).words if w.word == "gem"]
     # Sums in another order, as above.
-    assert (found.count, found.mean) == (3, pytest.approx(np.mean(np.abs(by_hand)), abs=1e-4))
+    assert (found.times, found.mean) == (3, pytest.approx(np.mean(np.abs(by_hand)), abs=1e-4))
 
 
 def test_the_folder_is_ours_or_empty(sentiment, reviews, tmp_path):

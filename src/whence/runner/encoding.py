@@ -88,9 +88,9 @@ def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool)
     except Exception:  # a tokenizer made of lambdas: it works here, and only here
         yield here
         return
-    with child("whence.runner.encoding", threads=1) as process:
-        send(process.stdin, light)
-        yield Beside(here, process)
+    with child("whence.runner.encoding", threads=1) as started:
+        send(started.stdin, light)
+        yield Beside(here, started)
 
 
 class Beside:

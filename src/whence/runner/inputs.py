@@ -12,7 +12,7 @@ import hashlib
 import json
 import sys
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
@@ -366,7 +366,7 @@ class IterableSource(AbstractSource):
         return list(next(self._peek(1), {}))
 
     def count(self) -> int | None:
-        return len(self._items) if hasattr(self._items, "__len__") else None
+        return len(self._items) if isinstance(self._items, Sized) else None
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.name, "rows": self.count()}

@@ -54,9 +54,11 @@ class RayExecutor:
             ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
         pool: list[Any] = []
         try:
-            # Tokenising in a thread: an actor may use no more cores than it asked for. An actor that is restarted needs
-            # the job again, so the reference has to live as long as the pool.
-            packed = ray.put(replace(job, encode_in_process=False))
+            # Tokenising in a thread: an actor may use no more cores than it asked for.
+            job = replace(job, encode_in_process=False)
+            # A restarted actor needs the job again. A small one travels with the actor; a model in memory is put once
+            # for all, under a reference that has to live as long as the pool.
+            packed = job if isinstance(job.model, str) else ray.put(job)
             pool = self.pool(ray, job, packed, adapter)
             for report in _results(ray, pool, iter(shards)):
                 yield report
@@ -87,6 +89,6 @@ def _results(ray: Any, pool: list[Any], shards: Iterator[Shard]) -> Iterator[Sha
     while waiting:
         (ready,), _ = ray.wait(list(waiting), num_returns=1)
         actor = waiting.pop(ready)
-        if (shard := next(shards, None)) is not None:
-            waiting[actor.explain.remote(shard)] = actor
+        if (following := next(shards, None)) is not None:
+            waiting[actor.explain.remote(following)] = actor
         yield ray.get(ready)

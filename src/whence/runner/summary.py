@@ -25,7 +25,7 @@ class Influence(NamedTuple):
     """A word, how often it was there, and its mean score for the target of its rows."""
 
     word: str
-    count: int
+    times: int
     mean: float
 
 
@@ -86,7 +86,7 @@ def duration_ms(seconds: float) -> str:
 
 
 def _listed(words: list[Influence]) -> Iterator[str]:
-    yield from (f"  {w.mean:+.4f}  {w.word}  ({w.count} ×)" for w in words)
+    yield from (f"  {w.mean:+.4f}  {w.word}  ({w.times} ×)" for w in words)
 
 
 class _Words:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence.core.capture import AttentionMap, Captured, Visitor, capture, capture_relevance
-from whence.errors import InputError, ModelError
+from whence.errors import InputError, ModelError, UnknownNameError
 from whence.methods.base import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
@@ -54,6 +54,12 @@ class AbstractAttentionMethod(AbstractMethod):
     reads its prediction: the rows of the last map that the target depends on (the mean, if there are several). That
     is the predicting token of causal models, the first token of encoders that pool it, the labelled token of taggers,
     all tokens where the model averages them."""
+
+    def __post_init__(self) -> None:
+        """A misspelled option is an error, not the last of its alternatives."""
+        for name, kind in get_type_hints(type(self)).items():
+            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
+                raise UnknownNameError(name, getattr(self, name), get_args(kind))
 
     @abstractmethod
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:

@@ -7,6 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from whence.errors import InputError
 from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, pick_rows, residual
 from whence.methods.base import methods
 
@@ -15,6 +16,8 @@ __all__ = ["Rollout", "product"]
 
 def product(matrices: list[Tensor]) -> Tensor:
     """M_L ⋯ M_2 M_1 for matrices given first layer first."""
+    if not matrices:
+        raise InputError("no layer is left to multiply: start_layer is past the last layer (the first is 0)")
     total = matrices[0]
     for matrix in matrices[1:]:
         total = matrix @ total
