@@ -15,7 +15,7 @@ SPECIAL = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", "[MASK]"]
 @lru_cache
 def wordpiece() -> transformers.PreTrainedTokenizerFast:
     """BERT-style: whole words, letters and ##letters."""
-    letters = [c for c in "abcdefghijklmnopqrstuvwxyz'.,!?"]
+    letters = list("abcdefghijklmnopqrstuvwxyz'.,!?")
     pieces = SPECIAL + WORDS + letters + [f"##{c}" for c in letters]
     vocabulary = {w: i for i, w in enumerate(dict.fromkeys(pieces))}
     raw = Tokenizer(models.WordPiece(vocabulary, unk_token="[UNK]"))

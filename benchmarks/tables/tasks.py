@@ -7,6 +7,7 @@ import gzip
 import io
 import random
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
@@ -145,10 +146,7 @@ def load_pets(data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
     folder = data / "oxford_pets_96"
     with np.load(folder / "images.npz") as packed:
         raw, offsets = packed["bytes"], packed["offsets"]
-    pictures = [
-        np.asarray(Image.open(io.BytesIO(raw[a:b].tobytes())).convert("RGB"))
-        for a, b in zip(offsets[:-1], offsets[1:], strict=True)
-    ]
+    pictures = [np.asarray(Image.open(io.BytesIO(raw[a:b].tobytes())).convert("RGB")) for a, b in pairwise(offsets)]
     with np.load(folder / "trimaps.npz") as packed:
         trimaps = packed[packed.files[0]]
     with (folder / "labels.csv").open(newline="") as file:
