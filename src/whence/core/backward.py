@@ -145,11 +145,10 @@ class _DetachedLayerNorm(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rstd, weight = ctx.saved_tensors
-        if weight is not None:
-            grad = grad * weight
+        grad = grad.clone() if weight is None else grad * weight  # ours now: the rest is done in place
         if ctx.mean:
-            grad = grad - grad.mean(ctx.dims, keepdim=True)
-        return (grad * rstd.to(grad.dtype), None, None, None, None, None)
+            grad.sub_(grad.mean(ctx.dims, keepdim=True))
+        return (grad.mul_(rstd.to(grad.dtype)), None, None, None, None, None)
 
 
 def detached_layer_norm(
