@@ -180,7 +180,7 @@ class _TemperatureSoftmax(torch.autograd.Function):
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         (x,) = ctx.saved_tensors
-        soft = torch.softmax(x / ctx.temperature, ctx.dim, dtype=grad.dtype)
+        soft = torch.softmax(x / ctx.temperature, ctx.dim, dtype=grad.dtype).nan_to_num_(0.0)
         inner = soft * (grad - (grad * soft).sum(ctx.dim, keepdim=True))
         return inner.to(x.dtype), None, None, None
 

@@ -118,7 +118,8 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
 def _explicit(temperature: float) -> Any:
     def attend(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
         scores, v = attention_scores(q, k, v, **rest)
-        return temperature_softmax(scores, -1, temperature) @ v
+        # a row that may look nowhere (left padding): zero, as in the fused kernel
+        return temperature_softmax(scores, -1, temperature).nan_to_num(0.0) @ v
 
     return attend
 
