@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from functools import lru_cache
+from functools import lru_cache, wraps
 
 import torch
 import transformers
@@ -53,13 +53,25 @@ def bytelevel() -> transformers.PreTrainedTokenizerFast:
     )
 
 
+def seeded(build):
+    """Build once, from a seed of its own: what ran before must not matter."""
+
+    @lru_cache
+    @wraps(build)
+    def built(*args, **kwargs):
+        with torch.random.fork_rng(devices=[]):
+            torch.manual_seed(0)
+            return build(*args, **kwargs)
+
+    return built
+
+
 def randomised(module: torch.nn.Module, seed: int = 0) -> torch.nn.Module:
     """Every parameter moved away from zero, so that no bias hides a mistake."""
     generator = torch.Generator().manual_seed(seed)
     with torch.no_grad():
         for p in module.parameters():
-            ones = p.dim() == 1 and p.mean() > 0.5  # the weight of a norm; all else starts anew, whatever ran before
-            p.copy_(torch.randn(p.shape, generator=generator) * 0.1 + float(ones))
+            p.add_(torch.randn(p.shape, generator=generator) * 0.1)
     return module.eval()
 
 
@@ -72,24 +84,24 @@ def _config(kind: str, **extra):
     )
 
 
-@lru_cache
+@seeded
 def classifier(labels: int = 3, **_: object):
     return randomised(transformers.BertForSequenceClassification(_config("BertConfig", num_labels=labels)))
 
 
-@lru_cache
+@seeded
 def llama():
     return randomised(transformers.LlamaForCausalLM(_config("LlamaConfig", num_key_value_heads=2)))
 
 
-@lru_cache
+@seeded
 def llama_classifier():
     return randomised(
         transformers.LlamaForSequenceClassification(_config("LlamaConfig", num_key_value_heads=2, num_labels=3))
     )
 
 
-@lru_cache
+@seeded
 def gpt2():
     config = transformers.GPT2Config(
         vocab_size=300, n_embd=24, n_layer=2, n_head=4, n_positions=64, pad_token_id=0, eos_token_id=1, bos_token_id=1
@@ -97,7 +109,7 @@ def gpt2():
     return randomised(transformers.GPT2LMHeadModel(config))
 
 
-@lru_cache
+@seeded
 def t5():
     config = transformers.T5Config(
         vocab_size=300, d_model=24, d_ff=32, d_kv=6, num_layers=2, num_heads=4, pad_token_id=0, eos_token_id=1,
@@ -106,23 +118,23 @@ def t5():
     return randomised(transformers.T5ForConditionalGeneration(config))
 
 
-@lru_cache
+@seeded
 def vit():
     config = transformers.ViTConfig(image_size=16, patch_size=4, num_labels=3, **SIZES)
     return randomised(transformers.ViTForImageClassification(config))
 
 
-@lru_cache
+@seeded
 def tagger():
     return randomised(transformers.BertForTokenClassification(_config("BertConfig", num_labels=3)))
 
 
-@lru_cache
+@seeded
 def answerer():
     return randomised(transformers.BertForQuestionAnswering(_config("BertConfig")))
 
 
-@lru_cache
+@seeded
 def masked():
     return randomised(transformers.BertForMaskedLM(_config("BertConfig")))
 
@@ -142,7 +154,7 @@ class ByHand(torch.nn.Module):
         return self.head(self.encoder(x).mean(1))
 
 
-@lru_cache
+@seeded
 def by_hand():
     torch.manual_seed(0)
     return randomised(ByHand())
