@@ -36,6 +36,9 @@ zoo: $(STAMP)    ## explain every architecture of transformers; writes docs/cove
 
 bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.speed --write docs/benchmarks.md
+	$(BIN)/python -m benchmarks.attention --write docs/benchmarks_attention.md
+	$(BIN)/python -m benchmarks.shap_speed
+	$(BIN)/python -m benchmarks.evaluation_speed
 
 tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=); writes docs/results.md
 	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER)

@@ -50,6 +50,7 @@ def test_methods_and_audit_and_compare():
     assert "layer_norm" in run(app, ["audit", "sentiment", "a gem"]).stdout
     table = run(app, ["compare", "a gem", "--methods", "gi,lrp"]).stdout.splitlines()
     assert table[1].split("\t") == ["feature", "gi", "lrp"]
+    assert table[-1].startswith("[CLS] among 4 by size: gi ")
 
 
 @pytest.mark.parametrize(
