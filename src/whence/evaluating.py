@@ -105,7 +105,7 @@ def as_explainer(method: Any, batch_tokens: int | None = None, receipt: Receipt 
         return _native(method.name, Propagate(recipe=method, receipt=receipt), batch_tokens)
     if isinstance(method, (str, Path, AbstractMethod)):
         made = make(str(method) if isinstance(method, Path) else method)
-        if isinstance(made, Propagate) and made.receipt == "full":
+        if isinstance(made, Propagate) and made.receipt in ("auto", "full"):
             made = replace(made, receipt=receipt)
         named = isinstance(method, str) and not method.endswith(".json")
         return _native(str(method) if named else made.name, made, batch_tokens)

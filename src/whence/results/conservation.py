@@ -61,5 +61,7 @@ class Conservation:
 
     def __str__(self) -> str:
         parts = [f"inputs {self.inputs:+.4f}", *(f"{kind} {amount:+.4f}" for kind, amount in self.sinks.items())]
+        if not self.complete:
+            return f"{parts[0]} of {self.target:+.4f}; the rest was not booked (receipt='full' does)"
         line = f"{' '.join(parts)} = {self.total:+.4f} of {self.target:+.4f} (error {self.error:+.1e})"
         return line + (f"; without a rule: {', '.join(self.unruled)}" if self.unruled else "")
