@@ -226,14 +226,17 @@ PEERS = (
         "captum", f"LayerIntegratedGradients, {STEPS} steps", ("bert", "llama"), _captum_integrated, None, slow=True,
         note="another method, many passes by design",
     ),
-    Peer("lxt", "AttnLRP, efficient", ("llama",), _lxt, "attn_lrp"),
+    Peer(
+        "lxt", "AttnLRP, efficient", ("llama",), _lxt, "attn_lrp",
+        note="`get_interface` added to its table of attention functions, which transformers asks for",
+    ),
     Peer(
         "transformers-interpret", f"SequenceClassificationExplainer, {STEPS} steps", ("bert",),
         _transformers_interpret, None, slow=True, note="integrated gradients, one text at a time",
     ),
     Peer(
         "interpreto", "Saliency (input × gradient)", ("bert", "llama"), _interpreto, None,
-        note="the mean of |x · gradient| over channels, one backward pass for each text",
+        note="mean absolute value over channels, one text at a time",
     ),
     Peer("inseq", "input_x_gradient", ("llama",), _inseq, note="one text at a time"),
 )  # fmt: skip

@@ -56,16 +56,22 @@ def methods_of(work: Workload) -> dict[str, Callable[[], object]]:
 
 
 def overhead(work: Workload, rounds: int) -> dict[str, Any]:
-    """What the mode itself costs, in two ways.
+    """What the mode itself costs: by hand with the mode over by hand without, beside by hand over itself.
 
-    Directly, by hand with and without the mode. And through a model of the same depth that is too narrow to take
-    any time of its own: the same number of calls, so the difference is the mode's, free of noise of the large one.
+    A model of the same depth that is too narrow to take any time of its own makes the same calls: the difference
+    there is what the calls cost, without anything that grows with the tensors.
     """
-    direct = paired(partial(by_hand, work), partial(by_hand_intercepted, work), rounds)
+    direct = paired(partial(by_hand, work), partial(by_hand_intercepted, work), 2 * rounds)
+    same = paired(partial(by_hand, work), partial(by_hand, work), 2 * rounds)
     narrow = workload(work.family, 1, 2, hidden=48, layers=work.module.config.num_hidden_layers)
     cost = paired(partial(by_hand, narrow), partial(by_hand_intercepted, narrow), 10 * rounds)
     whole = min(sample(partial(by_hand, work)).seconds for _ in range(5))
-    return {"direct": asdict(direct), "milliseconds": 1000 * median(cost.seconds), "by_hand_seconds": whole}
+    return {
+        "direct": asdict(direct),
+        "same": asdict(same),
+        "milliseconds": 1000 * median(cost.seconds),
+        "by_hand_seconds": whole,
+    }
 
 
 def memory(family: str, layers: int) -> dict[str, float]:
