@@ -61,7 +61,7 @@ def test_methods_and_audit_and_compare():
         (["explain", "x", "--target", "postive"], "Did you mean 'positive'"),
         (["explain", "x", "--model", "./nowhere"], "no such folder"),
         (["explain", "-f", "nowhere.txt"], "no such file"),
-        (["explain", "x", "--save", "x.xyz"], "unknown format"),
+        (["explain", "x", "--save", "x.xyz"], "can't write"),
     ],
 )
 def test_errors_are_one_line(arguments, says, monkeypatch, capsys):

@@ -6,7 +6,7 @@
 'gorgeous'
 """
 
-from whence.api import attention, audit, compare, diagnose, evaluate, explain, tcav, tune
+from whence.api import attention, audit, classes, compare, diagnose, evaluate, explain, tcav, tune
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
@@ -28,6 +28,7 @@ __all__ = [
     "ZPlus",
     "attention",
     "audit",
+    "classes",
     "compare",
     "contrast",
     "diagnose",

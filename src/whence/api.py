@@ -21,10 +21,10 @@ from whence.models.examples import batches
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
 from whence.progress import track
-from whence.results import Explanation
+from whence.results import Comparison, Explanation
 from whence.tuning import tune
 
-__all__ = ["attention", "audit", "compare", "diagnose", "evaluate", "explain", "tcav", "tune"]
+__all__ = ["attention", "audit", "classes", "compare", "diagnose", "evaluate", "explain", "tcav", "tune"]
 
 BUDGET = {"cpu": 2048, "cuda": 16384}
 """Tokens in a batch, padding included."""
@@ -134,11 +134,29 @@ def compare(
     methods: Iterable[str] = ("gi", "ah_ln", "attn_lrp", "lrp"),
     target: Any = None,
     **options: Any,
-) -> list[Explanation]:
-    """One input, several methods, the same target: a list of explanations in the order of `methods`."""
+) -> Comparison:
+    """One input, several methods, the same target (or each of a list of targets; "all" for every class).
+
+    >>> import whence
+    >>> whence.compare("sentiment", "a gem", ["gi", "lrp"], target="all").targets
+    ('positive', 'negative')
+    """
     adapter = load(model)
+    if target == "all":
+        target = list(classes(adapter, inputs))
+    targets = target if isinstance(target, (list, tuple)) else [target]
     names = list(methods)
-    made = [explain(adapter, inputs, name, target, **options) for name in names]
+    if not names:
+        raise InputError("no method to compare: pass methods=['gi', 'lrp'], say; `whence methods` lists all")
+    made = [explain(adapter, inputs, name, one, **options) for one in targets for name in names]
     if any(isinstance(m, list) for m in made):
         raise InputError("compare takes one input; call it in a loop for several")
-    return made
+    return Comparison(tuple(made))
+
+
+def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
+    """The classes of a classifier, likeliest first for this input, `most` of them at most."""
+    found = explain(model, inputs, "gi", receipt="short")
+    if isinstance(found, list):
+        raise InputError("classes takes one input; call it in a loop for several")
+    return found.prediction.labels[:most]

@@ -463,7 +463,7 @@ def test_saved_and_loaded_exactly(tmp_path):
     lines = result.save(tmp_path / "r.csv").read_text().splitlines()
     assert len(lines) == 4
     assert lines[0].startswith("target,concept,counter,examples,layer,module,score")
-    with pytest.raises(InputError, match=r"\.json \.csv \.html"):
+    with pytest.raises(InputError, match=r"ends in .*\.csv"):
         result.save(tmp_path / "r.xyz")
     with pytest.raises(InputError, match="not a TCAV result"):
         TCAV.from_dict({"format": 1})

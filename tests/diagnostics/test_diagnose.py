@@ -68,8 +68,8 @@ def test_saved_and_read_again(report, tmp_path):
     assert len([ElementTree.fromstring(svg) for svg in drawn]) == 6, "well-formed on their own"
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched from elsewhere"
     assert "does not follow that the model would learn" in report.save(tmp_path / "x.md").read_text()
-    with pytest.raises(InputError, match=r"use \.json, \.html or \.md"):
-        report.save(tmp_path / "x.pdf")
+    with pytest.raises(InputError, match=r"ends in .*\.json"):
+        report.save(tmp_path / "x.xyz")
     assert str(report).startswith("# Is attention an explanation?")
     assert report.__rich__() is not None
 
@@ -148,7 +148,7 @@ def test_the_command(tmp_path):
     assert result.exit_code == 0, result.output
     assert "Does the prediction change" in result.stdout
     assert [s["name"] for s in json.loads(page.read_text())["sections"]] == ["counterfactual", "adversarial"]
-    wrong = CliRunner().invoke(app, ["diagnose", "--save", "x.pdf"])
+    wrong = CliRunner().invoke(app, ["diagnose", "--save", "x.xyz"])
     assert isinstance(wrong.exception, InputError)
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.files import renderer
+from whence.results.drawing import draw, save_as
 
 __all__ = ["Diagnosis", "Section"]
 
@@ -84,19 +83,10 @@ class Diagnosis:
         return cls(data["model"], data["examples"], sections, data["provenance"])
 
     def save(self, path: str | Path) -> Path:
-        """Write to `path`: .json is exact, .html has the plots, .md is for reading."""
-        path = Path(path)
-        kind = path.suffix.lower().removeprefix(".")
-        if kind not in ("json", "html", "md"):
-            raise InputError(f"can't write a diagnosis as {path.suffix!r}: use .json, .html or .md")
-        if kind == "json":
-            content = json.dumps(self.to_dict(), ensure_ascii=False, indent=1, default=str)
-        else:
-            content = renderer(f"diagnosis_{kind}")(self)
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_text(content, encoding="utf-8")
-        os.replace(temporary, path)
-        return path
+        """Write to `path` by its suffix: .json is exact, .html has the plots, .md is for reading."""
+        return save_as(
+            self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, indent=1, default=str)}
+        )
 
     @classmethod
     def load(cls, path: str | Path) -> Diagnosis:
@@ -107,13 +97,13 @@ class Diagnosis:
         return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def _repr_html_(self) -> str:
-        return renderer("diagnosis_fragment")(self)
+        return draw(self, "notebook")
 
     def __rich__(self) -> Any:
-        return renderer("diagnosis_terminal")(self)
+        return draw(self, "terminal")
 
     def __str__(self) -> str:
-        return renderer("diagnosis_md")(self)
+        return draw(self, "md")
 
     def __repr__(self) -> str:
         return f"<Diagnosis of {self.model}: {self.examples} examples, {', '.join(s.name for s in self.sections)}>"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -13,8 +14,9 @@ import numpy as np
 from whence.errors import InputError, UnknownNameError
 from whence.results import evaluation_files as files
 from whence.results.bootstrap import Estimate, difference, estimate, means
+from whence.results.drawing import draw, save_as
 
-__all__ = ["Axis", "Comparison", "Curve", "Evaluation", "Measured", "Measurement"]
+__all__ = ["Axis", "Curve", "Difference", "Evaluation", "Measured", "Measurement"]
 
 
 class Measurement(NamedTuple):
@@ -86,7 +88,7 @@ class Curve(NamedTuple):
     high: np.ndarray
 
 
-class Comparison(NamedTuple):
+class Difference(NamedTuple):
     """A paired difference `first - second` over the same examples."""
 
     first: str
@@ -146,13 +148,13 @@ class Evaluation:
         held = self._held(method, metric)
         return estimate(held.numerators, held.denominators, level, self.resamples, self.seed)
 
-    def compare(self, first: str, second: str, metric: str, level: float = 0.95) -> Comparison:
+    def compare(self, first: str, second: str, metric: str, level: float = 0.95) -> Difference:
         """Is `first` better than `second`? Paired over examples."""
         a, b = self._held(first, metric), self._held(second, metric)
         found, p = difference(
             (a.numerators, a.denominators), (b.numerators, b.denominators), level, self.resamples, self.seed
         )
-        return Comparison(first, second, metric, found.value, found.low, found.high, p, found.examples)
+        return Difference(first, second, metric, found.value, found.low, found.high, p, found.examples)
 
     def best(self, metric: str) -> str:
         """The method that wins under `metric`."""
@@ -226,7 +228,7 @@ class Evaluation:
 
     def save(self, path: str | Path) -> Path:
         """Write to `path` by its suffix: .json (all, can be loaded), .csv, .parquet, .md (the table), .html, .txt."""
-        return files.save(self, Path(path))
+        return save_as(self, path, {kind: partial(make, self) for kind, make in files.WRITERS.items()})
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
@@ -237,9 +239,7 @@ class Evaluation:
         return files.from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
 
     def _repr_html_(self) -> str:
-        from whence.results.files import renderer
-
-        return renderer("evaluation")(self)
+        return draw(self, "notebook")
 
     def __rich__(self) -> Any:
         return files.rich_table(self)

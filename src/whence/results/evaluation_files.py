@@ -5,19 +5,16 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from whence.errors import InputError, MissingExtraError
-from whence.results.files import renderer
 
 if TYPE_CHECKING:
     from whence.results.evaluation import Evaluation
 
-__all__ = ["from_dict", "grid", "heading", "markdown", "notes", "rich_table", "save", "text", "to_dict"]
+__all__ = ["WRITERS", "from_dict", "grid", "heading", "markdown", "notes", "rich_table", "text", "to_dict"]
 
 FORMAT = 1
 
@@ -132,20 +129,6 @@ def from_dict(cls: type[Evaluation], data: dict[str, Any]) -> Evaluation:
     )
 
 
-def save(result: Evaluation, path: Path) -> Path:
-    kind = path.suffix.lower()
-    if kind == ".parquet":
-        content = _parquet(result)
-    elif kind in WRITERS:
-        content = WRITERS[kind](result).encode()
-    else:
-        raise InputError(f"can't write an evaluation as {kind!r}: use {', '.join([*WRITERS, '.parquet'])}")
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
-    return path
-
-
 def _csv(result: Evaluation) -> str:
     rows, out = result.table(), io.StringIO()
     writer = csv.DictWriter(out, list(rows[0]), lineterminator="\n")
@@ -170,5 +153,5 @@ WRITERS: dict[str, Any] = {
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda result: text(result) + "\n",
-    ".html": lambda result: renderer("evaluation_page")(result),
+    ".parquet": _parquet,
 }

@@ -11,6 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.results import files
 from whence.results.conservation import Conservation
+from whence.results.drawing import draw, save_as
 
 __all__ = ["Explanation", "Prediction", "Word"]
 
@@ -165,8 +166,8 @@ class Explanation:
         return files.from_dict(cls, data)
 
     def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json and .npz are exact, .html and .txt are for people."""
-        return files.save(self, Path(path))
+        """Write to `path`; the suffix decides the format: .json and .npz are exact, the others are for people."""
+        return save_as(self, path, {".json": lambda: files.to_json(self), ".npz": lambda: files.to_npz(self)})
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:
@@ -174,13 +175,13 @@ class Explanation:
         return files.load(cls, Path(path))
 
     def _repr_html_(self) -> str:
-        return files.renderer("html")(self)
+        return draw(self, "notebook")
 
     def __rich__(self) -> Any:
-        return files.renderer("terminal")(self)
+        return draw(self, "terminal")
 
     def __str__(self) -> str:
-        return files.renderer("txt")(self)
+        return draw(self, "txt")
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.target!r} by {self.method}: {len(self)} features, top {self.top(3)}>"

@@ -1,11 +1,9 @@
-"""Explanations to files and back. Formats for people are drawn by `whence.viz`, found when first asked for."""
+"""Explanations to files that are exact, and back."""
 
 from __future__ import annotations
 
-import importlib
+import io
 import json
-import os
-from collections.abc import Callable
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -13,24 +11,14 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from whence.errors import InputError
-from whence.registry import Registry
 from whence.results.conservation import Conservation
 
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["from_dict", "load", "renderer", "renderers", "save", "to_dict"]
+__all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz"]
 
 FORMAT = 1
-
-renderers: Registry[Callable[[Any], Any]] = Registry("format")
-"""Format name to a function that draws a result. Filled by `whence.viz`."""
-
-
-def renderer(name: str) -> Callable[[Any], Any]:
-    """The function that draws results as `name`. `whence.viz` lies above us and is loaded by name, on demand."""
-    importlib.import_module("whence.viz")
-    return renderers[name]
 
 
 def to_dict(exp: Explanation) -> dict[str, Any]:
@@ -64,36 +52,18 @@ def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | 
     return cls(**values, image=image)
 
 
-def save(exp: Explanation, path: Path) -> Path:
-    kind = path.suffix.lower().removeprefix(".")
-    if kind == "json":
-        content: bytes = json.dumps(to_dict(exp), ensure_ascii=False, default=str).encode()
-    elif kind == "npz":
-        return _save_npz(exp, path)
-    else:
-        drawn = renderer("page" if kind == "html" else kind)(exp)
-        content = drawn if isinstance(drawn, bytes) else str(drawn).encode()
-    _write(path, content)
-    return path
+def to_json(exp: Explanation) -> str:
+    return json.dumps(to_dict(exp), ensure_ascii=False, default=str)
 
 
-def _save_npz(exp: Explanation, path: Path) -> Path:
+def to_npz(exp: Explanation) -> bytes:
     meta = json.dumps({**to_dict(exp), "scores": []}, ensure_ascii=False, default=str)
     arrays: Any = {"scores": exp.scores, "meta": np.array(meta)} | (
         {"image": exp.image} if exp.image is not None else {}
     )
-    temporary = path.with_name(path.name + ".part")
-    with temporary.open("wb") as file:
-        np.savez_compressed(file, **arrays)
-    os.replace(temporary, path)
-    return path
-
-
-def _write(path: Path, content: bytes) -> None:
-    """All or nothing: a full disk must not leave half a file behind in the old one's place."""
-    temporary = path.with_name(path.name + ".part")
-    temporary.write_bytes(content)
-    os.replace(temporary, path)
+    file = io.BytesIO()
+    np.savez_compressed(file, **arrays)
+    return file.getvalue()
 
 
 def load(cls: type[Explanation], path: Path) -> Explanation:

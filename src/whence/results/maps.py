@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+import io
 import json
-import os
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.files import renderer
+from whence.results.drawing import draw, save_as
 
 __all__ = ["AttentionMaps"]
 
@@ -57,22 +57,16 @@ class AttentionMaps:
         return query, key
 
     def save(self, path: str | Path) -> Path:
-        """Write as .npz (exact) or .html (a heat map per layer and head)."""
-        path = Path(path)
-        kind = path.suffix.lower()
-        temporary = path.with_name(path.name + ".part")
-        if kind == ".npz":
-            names = ("streams", "tokens", "decoder_tokens", "text", "provenance")
-            meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
-            arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
-            with temporary.open("wb") as file:
-                np.savez_compressed(file, **arrays)
-        elif kind == ".html":
-            temporary.write_text(renderer("maps")(self), encoding="utf-8")
-        else:
-            raise InputError(f"can't write attention maps as {kind!r}: use .npz or .html")
-        os.replace(temporary, path)
-        return path
+        """Write to `path` by its suffix: .npz is exact, the others are for people."""
+        return save_as(self, path, {".npz": self._npz})
+
+    def _npz(self) -> bytes:
+        names = ("streams", "tokens", "decoder_tokens", "text", "provenance")
+        meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
+        arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
+        file = io.BytesIO()
+        np.savez_compressed(file, **arrays)
+        return file.getvalue()
 
     @classmethod
     def load(cls, path: str | Path) -> AttentionMaps:
@@ -84,7 +78,7 @@ class AttentionMaps:
         return cls(maps=maps, **meta)
 
     def _repr_html_(self) -> str:
-        return renderer("maps")(self)
+        return draw(self, "notebook")
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))

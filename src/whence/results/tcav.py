@@ -5,19 +5,18 @@ from __future__ import annotations
 import csv
 import io
 import json
-import os
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.files import renderer
+from whence.results.drawing import draw, save_as
 
 __all__ = ["TCAV", "LayerScore"]
 
 FORMAT = 1
-DRAWN = ("html", "svg", "txt")
+
 CHANCE_LEVEL = 0.6
 """Below this held-out accuracy a vector hardly tells its concept from others, whatever its score."""
 
@@ -183,21 +182,11 @@ class TCAV:
         return cls(layers=layers, **values)
 
     def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides: .json is exact, .csv is the table, .html .svg .txt are for people."""
-        path = Path(path)
-        kind = path.suffix.lower().removeprefix(".")
-        if kind == "json":
-            content = json.dumps(self.to_dict(), ensure_ascii=False, default=str, indent=1)
-        elif kind == "csv":
-            content = self._csv()
-        elif kind in DRAWN:
-            content = renderer("tcav_page" if kind == "html" else f"tcav_{kind}")(self)
-        else:
-            raise InputError(f"can't write a TCAV result as {path.suffix!r}: use .json .csv .html .svg or .txt")
-        temporary = path.with_name(path.name + ".part")
-        temporary.write_text(content, encoding="utf-8")
-        os.replace(temporary, path)
-        return path
+        """Write to `path` by its suffix: .json is exact, .csv is the table, the others are for people."""
+        return save_as(self, path, {".json": self._json, ".csv": self._csv})
+
+    def _json(self) -> str:
+        return json.dumps(self.to_dict(), ensure_ascii=False, default=str, indent=1)
 
     def _csv(self) -> str:
         fixed = {"target": self.target, "concept": self.concept, "counter": self.counter, "examples": self.examples}
@@ -214,13 +203,13 @@ class TCAV:
         return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
 
     def _repr_html_(self) -> str:
-        return renderer("tcav_html")(self)
+        return draw(self, "notebook")
 
     def __rich__(self) -> Any:
-        return renderer("tcav_terminal")(self)
+        return draw(self, "terminal")
 
     def __str__(self) -> str:
-        return renderer("tcav_txt")(self)
+        return draw(self, "txt")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{la.label}: {la.score:.2f}{la.stars}" for la in self.layers)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from whence.errors import InputError
-from whence.results.evaluation import Comparison, Evaluation
+from whence.results.evaluation import Difference, Evaluation
 
 __all__ = ["Effect", "Tuning"]
 
@@ -57,7 +57,7 @@ class Tuning:
         sign = -1 if self.held_out.better.get(self.metric) == "lower" else 1
         return str(max(presets, key=lambda trial: sign * trial["value"])["recipe"])
 
-    def compare(self, preset: str | None = None) -> Comparison:
+    def compare(self, preset: str | None = None) -> Difference:
         """The tuned recipe against a preset (the best on the calibration set), paired, on held-out examples."""
         return self.held_out.compare(self.recipe.name, preset or self.best_preset, self.metric)
 

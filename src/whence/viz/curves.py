@@ -6,9 +6,9 @@ import html
 
 import numpy as np
 
+from whence.results.drawing import draws
 from whence.results.evaluation import Curve, Evaluation
 from whence.results.evaluation_files import grid, heading, notes
-from whence.results.files import renderers
 
 __all__ = ["chart", "fragment", "page"]
 
@@ -19,7 +19,7 @@ WIDTH, HEIGHT = 460, 300
 LEFT, RIGHT, TOP, BOTTOM = 58, 14, 28, 44
 
 
-@renderers.register("evaluation")
+@draws(Evaluation, "notebook")
 def fragment(result: Evaluation) -> str:
     """Table, settings and one chart per metric that has curves."""
     charts = "".join(chart(result, metric) for metric in result.metrics if metric in result.axes)
@@ -31,7 +31,7 @@ def fragment(result: Evaluation) -> str:
     )
 
 
-@renderers.register("evaluation_page")
+@draws(Evaluation, "html")
 def page(result: Evaluation) -> str:
     """A file that needs nothing else."""
     return (

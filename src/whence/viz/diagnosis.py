@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.results.diagnosis import Diagnosis, Section
-from whence.results.files import renderers
+from whence.results.drawing import draws
 from whence.viz import charts
 
 __all__ = ["figures", "fragment", "markdown", "page", "terminal"]
@@ -148,7 +148,7 @@ def _below(section: Section, left: int) -> list[str]:
 # -- formats -------------------------------------------------------------------------------------------------------
 
 
-@renderers.register("diagnosis_md")
+@draws(Diagnosis, "md")
 def markdown(found: Diagnosis, *, level: int = 1) -> str:
     """Headings, tables and paragraphs, as Markdown."""
     mark = "#" * level
@@ -164,7 +164,7 @@ def markdown(found: Diagnosis, *, level: int = 1) -> str:
     return "\n".join(lines)
 
 
-@renderers.register("diagnosis_fragment")
+@draws(Diagnosis, "notebook")
 def fragment(found: Diagnosis) -> str:
     """Everything in one <div>: for notebooks."""
     parts = [f"<h1>{html.escape(_heading(found))}</h1>"]
@@ -185,7 +185,7 @@ def fragment(found: Diagnosis) -> str:
     return f"<div style='font-family:system-ui,sans-serif;line-height:1.5'>{''.join(parts)}</div>"
 
 
-@renderers.register("diagnosis_html")
+@draws(Diagnosis, "html")
 def page(found: Diagnosis) -> str:
     """A file that needs nothing else."""
     facts = "".join(f"<li>{html.escape(str(k))}: {html.escape(str(v))}</li>" for k, v in found.provenance.items())
@@ -200,7 +200,7 @@ def page(found: Diagnosis) -> str:
     )
 
 
-@renderers.register("diagnosis_terminal")
+@draws(Diagnosis, "terminal")
 def terminal(found: Diagnosis) -> Group:
     """Tables and paragraphs for people at a terminal."""
     parts: list[Any] = [Text(_heading(found), style="bold")]

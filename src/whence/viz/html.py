@@ -7,14 +7,14 @@ import html as escape_html
 import io
 
 from whence.results import Explanation
-from whence.results.files import renderers
+from whence.results.drawing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.terminal import header, pieces, receipt
 
 __all__ = ["fragment", "page"]
 
 
-@renderers.register("html")
+@draws(Explanation, "notebook")
 def fragment(exp: Explanation) -> str:
     """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
     body = _image(exp) if exp.is_image else _tokens(exp)
@@ -62,7 +62,7 @@ def _picture(exp: Explanation) -> str:
     return f'<img alt="the explained image" width="224" style="{style}" src="data:image/png;base64,{data}">'
 
 
-@renderers.register("page")
+@draws(Explanation, "html")
 def page(exp: Explanation) -> str:
     """A file that needs nothing else."""
     title = escape_html.escape(f"{exp.target} by {exp.method}")

@@ -8,7 +8,7 @@ import io
 
 import numpy as np
 
-from whence.results.files import renderers
+from whence.results.drawing import draws
 from whence.results.maps import AttentionMaps
 
 __all__ = ["page"]
@@ -16,7 +16,7 @@ __all__ = ["page"]
 DARK = np.array([8, 48, 107], dtype=np.float64)
 
 
-@renderers.register("maps")
+@draws(AttentionMaps, "html", "notebook")
 def page(maps: AttentionMaps) -> str:
     """A table of pictures; hovering one names its layer, head and strongest pair."""
     rows = []

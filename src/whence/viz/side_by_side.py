@@ -1,37 +1,41 @@
-"""Several explanations of one input under each other: one line per method."""
+"""Several explanations of one input under each other: one line per method and target."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 import numpy as np
-from rich.console import Console
+from rich.console import Group
 from rich.table import Table
+from rich.text import Text
 
-from whence.results import Explanation
+from whence.results import Comparison, Explanation
+from whence.results.drawing import draws
 from whence.viz.colour import scale_of
 from whence.viz.terminal import picture, tokens
 
-__all__ = ["show"]
+__all__ = ["name_of", "plain", "special", "terminal"]
 
 
-def show(results: Sequence[Explanation], console: Console | None = None) -> None:
-    """Print one row per method. Each has its own scale: methods differ in their units."""
-    console = console or Console(soft_wrap=not Console().is_terminal)
-    first = results[0]
-    console.print(f"target: {first.target}   prediction: {first.prediction.label}", highlight=False)
-    if not console.is_terminal:
-        _plain(results, console)
-        console.file.write(special(results) + "\n" if special(results) else "")
-        return
+def name_of(exp: Explanation, among: Comparison) -> str:
+    """How a row is called: by its method, and by its target where there are several."""
+    return exp.method if len(among.targets) == 1 else f"{exp.method} · {exp.target}"
+
+
+def heading(results: Comparison) -> str:
+    return f"target: {', '.join(results.targets)}   prediction: {results[0].prediction.label}"
+
+
+@draws(Comparison, "terminal")
+def terminal(results: Comparison) -> Group:
+    """One row per explanation. Each has its own scale: methods differ in their units."""
     table = Table(box=None, show_header=False, pad_edge=False)
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for exp in results:
-        table.add_row(exp.method, picture(exp) if exp.is_image else tokens(exp, scale_of(exp.scores)))
-    console.print(table)
-    if special(results):
-        console.print(special(results), style="dim", highlight=False)
+        table.add_row(name_of(exp, results), picture(exp) if exp.is_image else tokens(exp, scale_of(exp.scores)))
+    parts = [Text(heading(results)), table]
+    return Group(*parts, *([Text(special(results), style="dim")] if special(results) else []))
 
 
 def special(results: Sequence[Explanation]) -> str:
@@ -46,17 +50,17 @@ def special(results: Sequence[Explanation]) -> str:
         return ""
     places = []
     for exp in results:
-        if len(exp.scores) == len(first.scores):
+        if exp.target == first.target and len(exp.scores) == len(first.scores):
             order = np.argsort(-np.abs(exp.scores), kind="stable").tolist()
             places.append(f"{exp.method} {order.index(marked[0]) + 1}")
     return f"{first.tokens[marked[0]]} among {len(first.tokens)} by size: " + ", ".join(places)
 
 
-def _plain(results: Sequence[Explanation], console: Console) -> None:
-    """Tab-separated: a row per feature, a column per method."""
-    write = console.file.write  # rich would turn tabs into spaces
-    write("\t".join(["feature", *(exp.method for exp in results)]) + "\n")
+@draws(Comparison, "txt")
+def plain(results: Comparison) -> str:
+    """Tab-separated: a row per feature, a column per explanation."""
     names = results[0].tokens or tuple(results[0].feature(i) for i in range(len(results[0])))
+    lines = [heading(results), "\t".join(["feature", *(name_of(exp, results) for exp in results)])]
     for i, name in enumerate(names):
-        values = "\t".join(f"{exp.scores.reshape(-1)[i]:+.4g}" for exp in results)
-        write(f"{name}\t{values}\n")
+        lines.append("\t".join([name, *(f"{exp.scores.reshape(-1)[i]:+.4g}" for exp in results)]))
+    return "\n".join([*lines, *([special(results)] if special(results) else [])])

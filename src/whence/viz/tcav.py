@@ -9,7 +9,7 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
-from whence.results.files import renderers
+from whence.results.drawing import draws
 from whence.results.tcav import TCAV, LayerScore
 
 __all__ = ["fragment", "page", "plain", "svg", "terminal"]
@@ -19,7 +19,7 @@ HEIGHT, TOP, BOTTOM, LEFT, STEP, BAR = 320, 46, 62, 52, 64, 34
 COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
 
 
-@renderers.register("tcav_svg")
+@draws(TCAV, "svg")
 def svg(result: TCAV) -> str:
     """Bars with confidence intervals, a grey box for chance (mean ± std), stars where the difference is significant."""
     width = LEFT + STEP * max(len(result.layers), 5) + 16
@@ -75,7 +75,7 @@ def _column(layer: LayerScore, x: float) -> str:
     )
 
 
-@renderers.register("tcav_html")
+@draws(TCAV, "notebook")
 def fragment(result: TCAV) -> str:
     """The plot and the table, in one <div>."""
     head = "".join(f"<th>{html.escape(c)}</th>" for c in COLUMNS)
@@ -91,7 +91,7 @@ def fragment(result: TCAV) -> str:
     )
 
 
-@renderers.register("tcav_page")
+@draws(TCAV, "html")
 def page(result: TCAV) -> str:
     """A file that needs nothing else."""
     facts = "".join(
@@ -105,7 +105,7 @@ def page(result: TCAV) -> str:
     )
 
 
-@renderers.register("tcav_terminal")
+@draws(TCAV, "terminal")
 def terminal(result: TCAV) -> Group:
     table = Table(box=None, pad_edge=False, header_style="bold")
     for column in COLUMNS:
@@ -116,7 +116,7 @@ def terminal(result: TCAV) -> Group:
     return Group(*lines, *(Text(note, style="yellow") for note in _notes(result)))
 
 
-@renderers.register("tcav_txt")
+@draws(TCAV, "txt")
 def plain(result: TCAV) -> str:
     """The table with aligned columns."""
     rows = [COLUMNS, *(_cells(layer) for layer in result.layers)]

@@ -6,7 +6,7 @@ from rich.console import Group
 from rich.text import Text
 
 from whence.results import Explanation
-from whence.results.files import renderers
+from whence.results.drawing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 
 __all__ = ["header", "picture", "pieces", "plain", "receipt", "render", "tokens"]
@@ -62,7 +62,7 @@ def receipt(exp: Explanation) -> str:
     return f"receipt: {exp.conservation}" if exp.conservation else ""
 
 
-@renderers.register("terminal")
+@draws(Explanation, "terminal")
 def render(exp: Explanation) -> Group:
     body = picture(exp) if exp.is_image else tokens(exp)
     lines = [Text(header(exp), style="bold"), body]
@@ -73,7 +73,7 @@ def render(exp: Explanation) -> Group:
     return Group(*lines)
 
 
-@renderers.register("txt")
+@draws(Explanation, "txt")
 def plain(exp: Explanation) -> str:
     """One line per feature: score, tab, feature."""
     lines = [header(exp)]
