@@ -16,7 +16,8 @@ import whence
 ROOT = Path(whence.__file__).parent
 # Lowest first. Layers on one line never import each other.
 LAYERS = [
-    {"errors", "types", "progress"},
+    {"errors", "types", "cancel"},
+    {"progress"},
     {"registry"},
     {"core", "results"},
     {"models"},
@@ -25,6 +26,7 @@ LAYERS = [
     {"tuning"},
     {"api"},
     {"runner"},
+    {"web"},
     {"cli", "__init__"},
 ]
 RANK = {name: rank for rank, layer in enumerate(LAYERS) for name in layer}

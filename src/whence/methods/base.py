@@ -43,6 +43,10 @@ class AbstractMethod(ABC):
 
     def build(self, model: AbstractAdapter, example: Example, **values: Any) -> Explanation:
         """An explanation with this method's name, options and versions filled in."""
+        return model.explanation(example, **self.stamp(model), **values)
+
+    def stamp(self, model: AbstractAdapter) -> dict[str, Any]:
+        """What all explanations by this method of this model have in common: name, options, versions."""
         import transformers
 
         import whence
@@ -53,14 +57,12 @@ class AbstractMethod(ABC):
             "torch": torch.__version__,
             "transformers": transformers.__version__,
         }
-        return model.explanation(
-            example,
-            method=self.name,
-            options=self.options(),
-            class_specific=self.class_specific,
-            provenance=provenance,
-            **values,
-        )
+        return {
+            "method": self.name,
+            "options": self.options(),
+            "class_specific": self.class_specific,
+            "provenance": provenance,
+        }
 
 
 methods: Registry[Callable[..., AbstractMethod]] = Registry("method")

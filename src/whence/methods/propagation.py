@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import partial
+from functools import cached_property, partial
 from typing import Any, Literal
 
 from torch import Tensor
@@ -51,6 +51,10 @@ class Propagate(AbstractMethod):
 
     def resolved(self) -> Recipe:
         """The recipe with the options of this method in it."""
+        return self._resolved
+
+    @cached_property
+    def _resolved(self) -> Recipe:
         recipe = recipes[self.recipe] if isinstance(self.recipe, str) else self.recipe
         linear = Gamma(self.gamma) if self.gamma else Epsilon(self.epsilon) if self.epsilon else recipe.linear
         conv = Gamma(self.conv_gamma) if self.conv_gamma else recipe.conv
@@ -74,16 +78,18 @@ class Propagate(AbstractMethod):
     ) -> list[Explanation]:
         done, names = self.run(model, examples, targets)
         receipts = self._receipts(model, examples, targets, done)
-        scores = done.target.tolist()
+        predictions = model.predictions(done.outputs, examples)
+        scores, stamp = done.target.tolist(), self.stamp(model)
+        relevance = {name: r.float().cpu() for name, r in done.relevance.items()}
         return [
-            self.build(
-                model,
+            model.explanation(
                 example,
-                scores=model.scores_of(done.relevance, examples, n),
+                scores=model.scores_of(relevance, examples, n),
                 target=names[n],
                 target_score=float(scores[n]),
-                prediction=model.prediction(done.outputs, examples, n),
+                prediction=predictions[n],
                 conservation=receipts[n],
+                **{name: dict(v) if isinstance(v, dict) else v for name, v in stamp.items()},
             )
             for n, example in enumerate(examples)
         ]
@@ -126,7 +132,8 @@ class Propagate(AbstractMethod):
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             alone = [self.run(model, [e], [t])[0] for e, t in zip(examples, targets, strict=True)]
             return [_receipt(single, 0, complete=True) for single in alone]
-        return [_receipt(done, n, complete=self.booked == "full") for n in range(len(examples))]
+        complete = self.booked == "full"
+        return [_receipt(done, n, complete=complete) for n in range(len(examples))]
 
 
 def _can_be_split(done: Propagation) -> bool:

@@ -11,6 +11,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from whence import cancel
 from whence.errors import InputError, ModelError, NumericsError
 from whence.models.examples import Example, pad
 from whence.models.targets import (
@@ -87,6 +88,7 @@ class AbstractAdapter(ABC):
 
     def forward(self, batch: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
+        cancel.check()
         extra = {"use_cache": False} if "use_cache" in self._parameters else {}
         return self.module(**batch, **extra)
 
@@ -153,6 +155,22 @@ class AbstractAdapter(ABC):
 
     # -- results ---------------------------------------------------------------------------------------------
 
+    def predictions(self, outputs: Any, examples: Sequence[Example]) -> list[Prediction]:
+        """What the model said of each example; `prediction` for all, in few calls where each has a row of logits."""
+        try:
+            logits = field_of(outputs, "logits").detach().float()
+        except InputError:
+            return [Prediction()] * len(examples)
+        if logits.dim() != 2 or any(e.position is not None for e in examples):
+            return [self.prediction(outputs, examples, n) for n in range(len(examples))]
+        top = logits.topk(min(10, logits.shape[1]))
+        shares = self.probabilities(logits)
+        likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * len(examples)
+        return [
+            Prediction(tuple(map(self.spell, best)), tuple(scores), tuple(p))
+            for best, scores, p in zip(top.indices.tolist(), top.values.tolist(), likely, strict=True)
+        ]
+
     def prediction(self, outputs: Any, examples: Sequence[Example], n: int) -> Prediction:
         """The classes and their scores, best first (at most ten)."""
         view = self.view(outputs, examples, n)
@@ -173,7 +191,7 @@ class AbstractAdapter(ABC):
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
         kind = getattr(self.config, "problem_type", None)
-        if kind == "regression" or logits.shape[0] == 1:
+        if kind == "regression" or logits.shape[-1] == 1:
             return None
         return logits.sigmoid() if kind == "multi_label_classification" else logits.softmax(-1)
 

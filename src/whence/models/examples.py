@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
 __all__ = ["Example", "batches", "pad"]
 
@@ -29,7 +31,7 @@ class Example:
     continuation: tuple[int, ...] = ()
     extra: dict[str, Any] = field(default_factory=dict)
 
-    @property
+    @cached_property
     def length(self) -> int:
         """What the example costs: its tokens, or 1 where inputs have a fixed size."""
         lengths = [v.shape[0] for v in self.inputs.values() if v.dim() == 1 and not v.is_floating_point()]
@@ -58,13 +60,8 @@ def pad(examples: Sequence[Example], fill: dict[str, int], side: str = "right") 
     for name in examples[0].inputs:
         values = [e.inputs[name] for e in examples]
         if len({v.shape for v in values}) > 1:
-            longest = max(v.shape[0] for v in values)
-            on_left = side == "left" and not name.startswith("decoder")
-            values = [_filled(v, longest, fill.get(name, 0), on_left) for v in values]
-        stacked[name] = torch.stack(values)
+            towards = "right" if name.startswith("decoder") else side
+            stacked[name] = pad_sequence(values, True, fill.get(name, 0), towards)
+        else:
+            stacked[name] = torch.stack(values)
     return stacked
-
-
-def _filled(value: Tensor, length: int, fill: int, on_left: bool) -> Tensor:
-    missing = value.new_full((length - value.shape[0], *value.shape[1:]), fill)
-    return torch.cat([missing, value] if on_left else [value, missing])

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence import cancel
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
@@ -79,6 +80,7 @@ class PlainModule(AbstractAdapter):
         return {k: torch.stack([e.inputs[k] for e in examples]).to(self.device) for k in examples[0].inputs}
 
     def forward(self, batch: dict[str, Any]) -> Any:
+        cancel.check()
         if self._positional is not None:
             return self.module(batch[self._positional])
         return self.module(**batch)

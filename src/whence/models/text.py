@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from whence import cancel
 from whence.errors import EmptyInputError, InputError, InputTooLongError, UnknownNameError
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
@@ -35,6 +36,7 @@ class TextAdapter(AbstractAdapter):
     def __init__(self, module: nn.Module, tokenizer: Any = None, **options: Any):
         super().__init__(module, **options)
         self.tokenizer = tokenizer
+        self._fills: dict[str, int] = {}
 
     @property
     def sources(self) -> tuple[str, ...]:
@@ -176,6 +178,11 @@ class TextAdapter(AbstractAdapter):
         return replace(example, inputs=inputs, position=position)
 
     def _fill_id(self, fill: str) -> int:
+        if fill not in self._fills:  # asked for every perturbed input, and tokenizers are slow to answer
+            self._fills[fill] = self._found_fill(fill)
+        return self._fills[fill]
+
+    def _found_fill(self, fill: str) -> int:
         order = {
             "mask": ("mask", "unk", "pad", "eos"),
             "unk": ("unk", "mask", "pad", "eos"),
@@ -278,6 +285,12 @@ class _LanguageModel(TextAdapter):
         return self.module
 
 
+def _still_wanted(ids: Tensor, scores: Any, **options: Any) -> Tensor:
+    """Asked by `generate` after every token whether to end: never, unless the work was cancelled."""
+    cancel.check()
+    return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
+
+
 class MaskedLM(_LanguageModel):
     """Explains what the model fills in for its mask token."""
 
@@ -349,7 +362,7 @@ class CausalLM(_LanguageModel):
             start = torch.tensor([ids], device=self.device)
             out = self.generator.generate(
                 start, attention_mask=torch.ones_like(start), max_new_tokens=generate, do_sample=False,
-                pad_token_id=self.fill()["input_ids"],
+                pad_token_id=self.fill()["input_ids"], stopping_criteria=[_still_wanted],
             )  # fmt: skip
         return out[0, len(ids) :].tolist()
 
@@ -387,8 +400,9 @@ class Seq2SeqLM(_LanguageModel):
             with torch.no_grad():
                 ids = source.inputs["input_ids"][None].to(self.device)
                 out = self.generator.generate(
-                    ids, attention_mask=torch.ones_like(ids), max_new_tokens=generate, do_sample=False, num_beams=1
-                )
+                    ids, attention_mask=torch.ones_like(ids), max_new_tokens=generate, do_sample=False, num_beams=1,
+                    stopping_criteria=[_still_wanted],
+                )  # fmt: skip
             chosen = out[0, 1:].tolist()
         if not chosen:
             raise EmptyInputError("the model generated nothing; pass continuation='…' to explain")

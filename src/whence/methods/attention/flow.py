@@ -10,6 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence import cancel
 from whence.errors import MissingExtraError
 from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, residual
 from whence.methods.base import methods
@@ -43,6 +44,7 @@ def max_flow_to_inputs(capacities: Sequence[np.ndarray], row: int) -> np.ndarray
     length = capacities[0].shape[0]
     flows = np.empty(length)
     for sink in range(length):
+        cancel.check()
         done = csgraph.maximum_flow(graph, 0, 1 + sink, method="dinic")
         flows[sink] = _cut(graph, exact, done.flow, csgraph)
     return flows
