@@ -171,8 +171,11 @@ class Interception(TorchFunctionMode):
                 follow(func, name, args, kwargs, out)
             else:
                 for t in tensors_in(args, kwargs):
-                    if role_of(t) == "position" and out.numel() >= t.numel() // max(1, t.shape[0]):
-                        mark_role(out, "position")
+                    role = role_of(t)
+                    if (role == "position" and out.numel() >= t.numel() // max(1, t.shape[0])) or (
+                        role == "probability" and out.numel() == t.numel()
+                    ):
+                        mark_role(out, role)
                         break
         elif isinstance(out, (tuple, list)):
             follow(func, name, args, kwargs, out)

@@ -126,7 +126,6 @@ def test_a_scale_and_additive_mask_of_fused_attention(preset: str) -> None:
     torch.testing.assert_close(books(two), ZERO.expand(2), **CLOSE)
 
 
-@pytest.mark.xfail(strict=True, reason="a matrix product doesn't know that its constant side is a detached softmax")
 @pytest.mark.parametrize("detached", ["ah", "exact"])
 def test_detached_values_may_be_scaled_alike_in_both_spellings(detached: str) -> None:
     x = normal(2, 3, 4, 5)

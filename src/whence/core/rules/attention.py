@@ -23,7 +23,10 @@ def softmax(call: Call) -> Any:
         return call.run()
     mode = call.recipe.softmax
     if mode == "detach":
-        return call.replaced(0, "input", x.detach()).run()
+        out = call.replaced(0, "input", x.detach()).run()
+        if call.recipe.values != 1:  # the product with the values must know it again
+            mark_role(out, "probability")
+        return out
     dim, dtype = call.argument(1, "dim", -1), call.kwargs.get("dtype")
     if mode == "gradient":
         compute = lambda x: torch.softmax(x, dim, dtype=dtype)

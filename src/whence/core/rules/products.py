@@ -127,8 +127,18 @@ def matrix(call: Call) -> Any:
     """Matrix products of any spelling."""
     tainted = call.tainted()
     if len(tainted) < 2:
-        return call.run()
+        return _with_constant_probability(call) if call.recipe.values != 1 else call.run()
     return _bilinear(call, tainted)
+
+
+def _with_constant_probability(call: Call) -> Any:
+    """A product that may be detached probabilities @ values: the recipe scales what the values get."""
+    values = call.recipe.values
+    if not any(role_of(t) == "probability" for t in call.tensors() if not t.requires_grad):
+        return call.run()
+    out = call.mapped(lambda t: scale_gradient(t, values) if t.requires_grad else t).run()
+    call.ledger.constant("softmax", call.name, out, out.detach() * (1 - values))
+    return out
 
 
 def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
