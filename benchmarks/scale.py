@@ -91,14 +91,14 @@ def report(folder: Path, limit: int | None, out: Path | None = None, *, as_is: b
 
 def _head() -> str:
     return f"""# Data sets at scale
-Written by `python -m benchmarks.scale`. Measured with one thread of torch {torch.__version__} on
-{platform.machine()}, {os.cpu_count()} cores that other work used at the same time: rates are what was left of a
-core, and differ by a factor of two or three from one minute to the next. Ratios were taken in turn and are medians.
+Written by `python -m benchmarks.scale --data DIR --write docs/scale.md`. Measured with torch {torch.__version__} on
+{torch.get_num_threads()} of {os.cpu_count()} cores ({platform.machine()}) that other work used at times: rates differ
+from one minute to the next. Ratios were taken in turn and are medians.
 """
 
 
 def _whole(seen: Summary, size: int, count: int, course: Course) -> str:
-    which = "All" if seen.rows == count else f"The first {seen.rows:,} of the {count:,} (the time here was short)"
+    which = "All" if seen.rows == count else f"The first {seen.rows:,} of the {count:,} (`--limit`)"
     return f"""## SST-2
 {which} sentences of SST-2 (dev, test, train), bundled model `sentiment`, method `lrp` with the full receipt:
 
@@ -107,7 +107,7 @@ def _whole(seen: Summary, size: int, count: int, course: Course) -> str:
 | {seen.rows:,} | {seen.failed} | {seen.tokens:,} | {course.seconds[-1]:.0f} s | {course.rate:.0f} | \
 {size / 1e6:.1f} MB | {size / seen.rows:.0f} |
 
-Time and rate are from the first finished shard to the last, on one core that was shared. Conservation: relative error
+Time and rate are from the first finished shard to the last. Conservation: relative error
 within 1e-3 for {seen.conserved["0.001"]:.2%} of rows, within 1e-5 for {seen.conserved["1e-05"]:.2%}, at most
 {seen.conserved["max"]:.1e}.
 """
@@ -191,10 +191,11 @@ def _by_size(bundled: AbstractAdapter) -> str:
 
 def _paper(seen: Summary, size: int, course: Course) -> str:
     rate, each = course.rate, size / seen.rows
-    lines = [f"| {cores:,} | {1e8 / rate / cores / 3600:,.1f} h |" for cores in CLUSTER]
+    here = torch.get_num_threads()
+    lines = [f"| {cores:,} | {1e8 * here / rate / cores / 3600:,.1f} h |" for cores in CLUSTER]
     return f"""## 10⁸ rows: a paper estimate, not a measurement
-From the rate above, {rate:.0f} rows/s with one core, for rows like those of SST-2 and the bundled model; shards are
-independent, so work is taken to divide by the number of cores. Nobody has run this.
+From the rate above, {rate:.0f} rows/s with {torch.get_num_threads()} cores, for rows like those of SST-2 and the
+bundled model; shards are independent, so work is taken to divide by the number of cores. Nobody has run this.
 
 | cores | time |
 |---|---|

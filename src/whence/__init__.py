@@ -12,12 +12,13 @@ from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
 from whence.models.targets import contrast, span, token
-from whence.results import Conservation, Explanation
-from whence.runner import run
+from whence.results import Comparison, Conservation, Explanation
+from whence.runner import run, show, summary
 
 __version__ = "0.1.0"
 
 __all__ = [
+    "Comparison",
     "Conservation",
     "Epsilon",
     "Explanation",
@@ -38,7 +39,9 @@ __all__ = [
     "methods",
     "recipes",
     "run",
+    "show",
     "span",
+    "summary",
     "tcav",
     "token",
     "tune",
