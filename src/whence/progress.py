@@ -10,6 +10,8 @@ from typing import TypeVar
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
+from whence import cancel
+
 __all__ = ["track"]
 
 T = TypeVar("T")
@@ -23,14 +25,16 @@ def track(
 ) -> Iterator[T]:
     """Yield `items`, drawing progress on standard error once a second has passed.
 
-    `sizes` says how many units each item stands for; `show` forces the bar on or off.
+    `sizes` says how many units each item stands for; `show` forces the bar on or off. Cancelled work stops here.
     """
     console = Console(stderr=True)
     before = _hushed.get()
     if show is False or (show is None and (before or not console.is_terminal)):
         _hushed.set(before or show is False)
         try:
-            yield from items
+            for item in items:
+                cancel.check()
+                yield item
         finally:
             _hushed.set(before)
         return
@@ -41,6 +45,7 @@ def track(
     counts = iter(sizes) if sizes is not None else None
     try:
         for item in items:
+            cancel.check()
             yield item
             bar.advance(task, next(counts) if counts is not None else 1)
             if not running and time.monotonic() - start > MOMENT:

@@ -60,7 +60,8 @@ def test_what_is_not_finite_becomes_null(bad):
 
 def test_options_of_any_type():
     exp = Explanation(
-        scores=np.ones(1), options={"n": np.int64(3), "x": np.float32(0.5), "pair": (1, "a"), "what": object, "on": True}
+        scores=np.ones(1),
+        options={"n": np.int64(3), "x": np.float32(0.5), "pair": (1, "a"), "what": object, "on": True},
     )
     options = strict(to_wire(exp))["options"]
     assert options["n"] == 3

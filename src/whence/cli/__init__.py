@@ -4,11 +4,24 @@ from __future__ import annotations
 
 import typer
 
-from whence.cli import audit, compare, diagnose, evaluate, explain, methods, run, tcav, tune
+from whence.cli import audit, compare, diagnose, evaluate, explain, methods, run, serve, tcav, tune
 from whence.cli.app import app
 from whence.errors import WhenceError
 
-__all__ = ["app", "audit", "compare", "diagnose", "evaluate", "explain", "main", "methods", "run", "tcav", "tune"]
+__all__ = [
+    "app",
+    "audit",
+    "compare",
+    "diagnose",
+    "evaluate",
+    "explain",
+    "main",
+    "methods",
+    "run",
+    "serve",
+    "tcav",
+    "tune",
+]
 
 
 def main() -> None:

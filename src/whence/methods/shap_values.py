@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -194,15 +195,20 @@ def _library() -> Any:
     return shap
 
 
+_numpy_generator = threading.RLock()
+"""Threads share numpy's global generator."""
+
+
 @contextmanager
 def _numpy_seeded() -> Iterator[None]:
     """The explainer breaks ties with numpy's global generator: give it the same numbers each time, then put it back."""
-    state = np.random.get_state()
-    np.random.seed(0)
-    try:
-        yield
-    finally:
-        np.random.set_state(state)
+    with _numpy_generator:
+        state = np.random.get_state()
+        np.random.seed(0)
+        try:
+            yield
+        finally:
+            np.random.set_state(state)
 
 
 def _coalitions(tree: np.ndarray, fixed_context: int | None, limit: int) -> Iterator[np.ndarray]:

@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import base64
 import io
 import json
+import math
+from collections.abc import Mapping
 from dataclasses import fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -16,7 +19,7 @@ from whence.results.conservation import Conservation
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz"]
+__all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz", "to_wire"]
 
 FORMAT = 1
 
@@ -54,6 +57,40 @@ def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | 
 
 def to_json(exp: Explanation) -> str:
     return json.dumps(to_dict(exp), ensure_ascii=False, default=str)
+
+
+def to_wire(exp: Explanation) -> dict[str, Any]:
+    """What browsers get: `to_dict` with the image and the words, in values that any JSON parser reads.
+
+    NaN and infinity become null, and what JSON does not know is spelled out.
+    """
+    words = [w._asdict() for w in exp.words()] if exp.word_ids and exp.tokens else None
+    return _plain({**to_dict(exp), "image": _data_url(exp.image), "words": words})
+
+
+def _plain(value: Any) -> Any:
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, (int, np.integer)):
+        return int(value)
+    if isinstance(value, (float, np.floating)):
+        return float(value) if math.isfinite(value) else None
+    if isinstance(value, Mapping):
+        return {str(k): _plain(v) for k, v in value.items()}
+    if isinstance(value, (list, tuple, np.ndarray)):
+        return [_plain(v) for v in (value.tolist() if isinstance(value, np.ndarray) else value)]
+    return str(value)
+
+
+def _data_url(image: np.ndarray | None) -> str | None:
+    """The image as PNG in a data URL."""
+    if image is None:
+        return None
+    from PIL import Image  # only pictures need it, and it is slow to import
+
+    file = io.BytesIO()
+    Image.fromarray(image).save(file, "PNG")
+    return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
 
 
 def to_npz(exp: Explanation) -> bytes:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from whence import cancel
 from whence.errors import InputError
 from whence.results import Conservation, Explanation, Prediction
 from whence.runner.extras import need_parquet
@@ -32,6 +33,7 @@ def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
     for _, report in sorted(journal.done.items()):
         with parquet.ParquetFile(journal.out / report.file) as file:
             for group in range(file.num_row_groups):
+                cancel.check()
                 yield file.read_row_group(group, columns=columns)
 
 

@@ -1,0 +1,16 @@
+"""The web page and its REST API: `whence serve`.
+
+app        addresses to work                settings   models, runs and limits
+requests   what goes in                     answers    what comes out
+jobs       a queue with back-pressure       errors     every answer that is not a success
+catalogue  models and methods by name       security   headers, hosts, size of requests
+inputs     texts and images from requests   explaining, attention, figures, runs   the work
+docs       the API's documentation          pages      files of the page
+serving    the server process
+
+No path, address or code in a request is ever followed: models and runs are those given at start.
+"""
+
+from whence.web.settings import Limits, Settings
+
+__all__ = ["Limits", "Settings"]

@@ -1,0 +1,206 @@
+"""What comes out. With `requests`, these classes are the API's documentation: see /api/docs."""
+
+from __future__ import annotations
+
+from typing import Any, Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+
+__all__ = [
+    "AttentionAnswer",
+    "ErrorBody",
+    "ExplainAnswer",
+    "Health",
+    "Info",
+    "RowsAnswer",
+    "RunEntry",
+    "RunSummary",
+    "Wire",
+]
+
+
+class ErrorDetail(BaseModel):
+    code: str = Field(examples=["too_long"])
+    message: str = Field(description="What was wrong.", examples=["The text has 612 tokens; the limit is 256."])
+    hint: str = Field(description="What to do.", examples=["Shorten the text."])
+
+
+class ErrorBody(BaseModel):
+    """Any answer that is not a success."""
+
+    error: ErrorDetail
+
+
+class ModelInfo(BaseModel):
+    name: str
+    task: str
+    kind: Literal["text", "image", "generation"]
+    labels: list[str] = Field(description="The classes, by number; empty for language models.")
+    max_tokens: int | None
+    examples: list[str] = Field(description="Texts; for image models, addresses of images on this server.")
+
+
+class MethodInfo(BaseModel):
+    name: str
+    summary: str
+    kinds: list[str] = Field(description="Kinds of model it serves.")
+    slow: bool = Field(description="Takes many passes of the model.")
+    class_specific: bool = Field(description="Whether another target gives another explanation.")
+
+
+class LimitsInfo(BaseModel):
+    """The most that one request may ask for."""
+
+    characters: int
+    tokens: int
+    attention_tokens: int
+    image_bytes: int
+    image_pixels: int
+    methods: int
+    targets: int
+    generate: int
+    seconds: float
+    queue: int
+
+
+class Info(BaseModel):
+    """All that can be asked for."""
+
+    version: str
+    models: list[ModelInfo]
+    methods: list[MethodInfo]
+    default_methods: list[str]
+    limits: LimitsInfo
+    runs: list[str]
+
+
+class Health(BaseModel):
+    """How busy the server is, and what became of its jobs since it started."""
+
+    running: int
+    waiting: int
+    done: int
+    cancelled: int = Field(description="Their clients left.")
+    timed_out: int
+    refused: int = Field(description="Answered with 429.")
+
+
+class PredictionBody(BaseModel):
+    """The likeliest classes or tokens, best first."""
+
+    labels: list[str]
+    scores: list[float | None]
+    probabilities: list[float | None]
+
+
+class WordBody(BaseModel):
+    text: str
+    score: float | None
+    tokens: list[int] = Field(description="Numbers of its tokens.")
+
+
+class Wire(BaseModel):
+    """An explanation: `Explanation.to_dict()` with its image and words. What is not finite is null."""
+
+    model_config = ConfigDict(extra="allow")
+    method: str
+    target: str
+    target_score: float | None
+    tokens: list[str]
+    scores: list[Any] = Field(description="One number per token, or rows of numbers, one per patch of the image.")
+    prediction: PredictionBody
+    conservation: dict[str, Any] | None = Field(description="Where the explained score went.")
+    words: list[WordBody] | None
+    image: str | None = Field(description="The image as the model saw it, a data URL.")
+
+
+class Failure(BaseModel):
+    method: str
+    message: str
+
+
+class ExplainAnswer(BaseModel):
+    """One explanation per method and target, by target first; methods that could not are in `failed`."""
+
+    model: str
+    prediction: PredictionBody
+    explanations: list[Wire]
+    failed: list[Failure]
+    seconds: float
+
+
+class AttentionAnswer(BaseModel):
+    """One layer's attention maps."""
+
+    layers: int
+    heads: int
+    streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
+    query_tokens: list[str]
+    key_tokens: list[str]
+    layer: int
+    maps: str = Field(description="base64 of bytes (head, query, key); 255 is that head's maximum.")
+    maxima: list[float | None] = Field(description="The largest weight of each head.")
+
+
+class RunEntry(BaseModel):
+    """A run that was opened at start."""
+
+    name: str
+    rows: int
+    failed: int
+    complete: bool
+    method: str
+    model: str
+
+
+class RowBody(BaseModel):
+    row: int = Field(description="Its number in the data: for /api/runs/{name}/rows/{index}.")
+    id: str
+    text: str | None = Field(description="The beginning of it.")
+    prediction: str | None
+    target: str | None
+    error: str | None = Field(description="Why it could not be explained.")
+
+
+class RowsAnswer(BaseModel):
+    """A page of rows."""
+
+    total: int = Field(description="Rows that match.")
+    rows: list[RowBody]
+
+
+class Influence(BaseModel):
+    word: str
+    times: int
+    mean: float | None
+
+
+class SlowRow(BaseModel):
+    row: int
+    seconds: float
+    tokens: int
+
+
+class FailedRow(BaseModel):
+    row: int
+    id: str
+    error: str
+
+
+class RunSummary(BaseModel):
+    """The global picture of a run."""
+
+    name: str
+    complete: bool
+    rows: int
+    failed: int
+    tokens: int
+    seconds: float
+    predictions: dict[str, int]
+    words: list[Influence] = Field(description="Strongest by mean size of score.")
+    by_class: dict[str, list[Influence]] = Field(description="Strongest for each target.")
+    conserved: dict[str, float | None]
+    slowest: list[SlowRow]
+    errors: dict[str, int]
+    failures: list[FailedRow]
+    min_count: int

@@ -1,0 +1,181 @@
+"""The application: addresses to work."""
+
+from __future__ import annotations
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from dataclasses import asdict
+from functools import partial
+from typing import Annotated, Any
+
+import torch
+from fastapi import FastAPI, Path, Query, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
+
+import whence
+from whence.web import attention, docs, errors, explaining, figures, pages
+from whence.web.answers import (
+    AttentionAnswer,
+    ErrorBody,
+    ExplainAnswer,
+    Health,
+    Info,
+    RowsAnswer,
+    RunEntry,
+    RunSummary,
+    Wire,
+)
+from whence.web.catalogue import Catalogue
+from whence.web.jobs import Jobs, while_connected
+from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
+from whence.web.runs import Runs
+from whence.web.security import Guard
+from whence.web.settings import Limits, Settings
+
+__all__ = ["create_app"]
+
+REASONS = {
+    400: "The body is not JSON.",
+    404: "No such model, run or row.",
+    413: "Too large: the text, the image or the whole request.",
+    415: "The body is not said to be JSON.",
+    421: "The server does not go by the name in the Host header.",
+    422: "Not as described here, or the model can't explain it.",
+    429: "The queue is full; the header Retry-After says when to come back.",
+    500: "The server's fault; its log has the reason under the id in the message.",
+    503: "The server is ending.",
+    504: "It took longer than the server's time limit.",
+}
+READERS = 4
+
+
+def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
+    return {code: {"model": ErrorBody, "description": REASONS[code]} for code in (*codes, 421, 500)}
+
+
+WORK = _refusals(400, 404, 413, 415, 422, 429, 503, 504)
+READ = _refusals(404, 422, 429, 503, 504)
+Name = Annotated[str, Path(max_length=200, description="From /api/runs.")]
+
+
+def create_app(settings: Settings | None = None) -> FastAPI:
+    """A server for the given models and runs. Every model is loaded here."""
+    settings = settings or Settings()
+    limits = settings.limits
+    catalogue, runs = Catalogue(settings), Runs(settings.runs)
+    catalogue.load_all()
+    jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds)
+    readers = Jobs(READERS, limits.queue, limits.seconds)  # files need no model, so they do not wait for one
+
+    @asynccontextmanager
+    async def lifespan(app: FastAPI) -> AsyncIterator[None]:
+        for queue in (jobs, readers):
+            queue.start()
+        yield
+        app.state.stop()
+
+    def stop() -> None:
+        for queue in (jobs, readers):
+            queue.stop()
+
+    app = FastAPI(
+        title="whence",
+        version=whence.__version__,
+        summary="From what place did this prediction come? Explanations of transformer predictions.",
+        docs_url=None,
+        redoc_url=None,
+        lifespan=lifespan,
+    )
+    app.state.stop, app.state.jobs = stop, jobs
+    app.add_middleware(Guard, hosts=settings.hosts, body_bytes=limits.body_bytes)
+    errors.install(app)
+    _about(app, catalogue, runs, jobs, limits)
+    _work(app, catalogue, jobs, limits)
+    _runs(app, runs, readers)
+    app.include_router(pages.router)
+    docs.install(app, catalogue, runs.names(), limits)
+    return app
+
+
+def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: Limits) -> None:
+    @app.get("/api/info", response_model=Info, response_description="Done.", responses=_refusals())
+    async def info() -> Any:
+        """What this server has: models, methods, limits and runs."""
+        return JSONResponse(
+            {
+                "version": whence.__version__,
+                "models": [catalogue.describe(name, limits.tokens) for name in catalogue],
+                "methods": catalogue.describe_methods(),
+                "default_methods": catalogue.default_methods(),
+                "limits": asdict(limits),
+                "runs": runs.names(),
+            }
+        )
+
+    @app.get("/api/health", response_model=Health, response_description="Done.", responses=_refusals())
+    async def health() -> Any:
+        """How busy the server is, and what became of its explanations."""
+        return JSONResponse(jobs.info())
+
+    @app.get("/api/docs", include_in_schema=False)
+    async def api_docs(request: Request) -> Response:
+        return HTMLResponse(docs.page(app.openapi(), str(request.base_url)))
+
+    @app.get("/api/docs.css", include_in_schema=False)
+    async def api_docs_style() -> Response:
+        return Response(docs.STYLE, media_type="text/css")
+
+
+def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:
+    @app.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
+    async def explain(body: ExplainRequest, request: Request) -> Any:
+        """Explain a prediction: every method for every target. Leaving cancels the work."""
+        explaining.checked(body, catalogue, limits)
+        work = partial(explaining.answered, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work)))
+
+    @app.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
+    async def attend(body: AttentionRequest, request: Request) -> Any:
+        """What the heads of one layer attend to."""
+        work = partial(attention.answered, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work)))
+
+    @app.post(
+        "/api/figure", response_class=Response, response_description="Done.", responses=WORK | docs.files(figures.TYPES)
+    )
+    async def figure(body: FigureRequest, request: Request) -> Any:
+        """An explanation, or several side by side, as a file."""
+        explaining.checked(body, catalogue, limits)
+        made = await while_connected(request, jobs.run(partial(figures.drawn, body, catalogue, limits)))
+        headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
+        return Response(made.content, media_type=made.type, headers=headers)
+
+
+def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
+    @app.get("/api/runs", response_model=list[RunEntry], response_description="Done.", responses=READ)
+    async def run_list(request: Request) -> Any:
+        """The runs that were opened at start."""
+        return JSONResponse(await while_connected(request, readers.run(runs.list)))
+
+    @app.get("/api/runs/{name}/rows", response_model=RowsAnswer, response_description="Done.", responses=READ)
+    async def run_rows(
+        request: Request,
+        name: Name,
+        offset: Annotated[int, Query(ge=0, le=10**12)] = 0,
+        limit: Annotated[int, Query(ge=1, le=200)] = 50,
+        query: Annotated[str, Query(max_length=200, description="In the text, id, prediction or target.")] = "",
+        failed: Annotated[bool | None, Query(description="Only those that failed, or only the others.")] = None,
+    ) -> Any:
+        """A page of a run. With query or failed, the run is read through to count what matches."""
+        work = partial(runs.rows, name, offset, limit, query, failed)
+        return JSONResponse(await while_connected(request, readers.run(work)))
+
+    @app.get("/api/runs/{name}/rows/{index}", response_model=Wire, response_description="Done.", responses=READ)
+    async def run_row(request: Request, name: Name, index: Annotated[int, Path(ge=0, le=10**12)]) -> Any:
+        """One row of a run, as an explanation."""
+        return JSONResponse(await while_connected(request, readers.run(partial(runs.row, name, index))))
+
+    @app.get("/api/runs/{name}/summary", response_model=RunSummary, response_description="Done.", responses=READ)
+    async def run_summary(request: Request, name: Name) -> Any:
+        """The global picture of a run: influential words, conservation, slow and failed rows."""
+        return JSONResponse(await while_connected(request, readers.run(partial(runs.summary, name))))

@@ -1,0 +1,77 @@
+"""Explanations as files to download."""
+
+from __future__ import annotations
+
+import csv
+import io
+import json
+from typing import Any, NamedTuple
+
+from whence.errors import MissingExtraError, WhenceError
+from whence.results import Comparison
+from whence.results.drawing import draw
+from whence.results.files import to_npz
+from whence.web.catalogue import Catalogue
+from whence.web.errors import ApiError, of_library
+from whence.web.explaining import compared
+from whence.web.requests import FigureRequest
+from whence.web.settings import Limits
+
+__all__ = ["TYPES", "File", "drawn"]
+
+TYPES = {
+    "svg": "image/svg+xml",
+    "png": "image/png",
+    "pdf": "application/pdf",
+    "tex": "application/x-tex",
+    "html": "text/html; charset=utf-8",
+    "json": "application/json",
+    "csv": "text/csv; charset=utf-8",
+    "npz": "application/octet-stream",
+}
+
+
+class File(NamedTuple):
+    content: bytes
+    type: str
+    name: str
+
+
+def drawn(request: FigureRequest, catalogue: Catalogue, limits: Limits) -> File:
+    """The file that /api/figure answers with."""
+    results, failed = compared(request, catalogue, limits)
+    if failed:
+        raise ApiError(422, "not_explained", f"{failed[0]['method']}: {failed[0]['message']}", "Leave that method out.")
+    try:
+        content = _content(results, request.format)
+    except MissingExtraError as error:
+        raise ApiError(422, "not_installed", str(error), "Choose svg, html, json or csv instead.") from None
+    except WhenceError as error:
+        raise of_library(error) from None
+    data = content if isinstance(content, bytes) else content.encode()
+    return File(data, TYPES[request.format], f"whence.{request.format}")
+
+
+def _content(results: Comparison, form: str) -> str | bytes:
+    result: Any = results[0] if len(results) == 1 else results
+    if form == "json":
+        return json.dumps(result.to_dict(), ensure_ascii=False, default=str)
+    if form == "csv":
+        return _table(results)
+    if form == "npz":
+        if len(results) > 1:
+            raise ApiError(422, "invalid", "npz holds one explanation.", "Send one method and one target, or use json.")
+        return to_npz(results[0])
+    return draw(result, form)
+
+
+def _table(results: Comparison) -> str:
+    """One line per feature, for spreadsheets and data frames."""
+    file = io.StringIO()
+    rows = csv.writer(file)
+    rows.writerow(["method", "target", "feature", "token", "word", "score"])
+    for exp in results:
+        for n, score in enumerate(exp.scores.reshape(-1).tolist()):
+            word = exp.word_ids[n] if exp.word_ids else None
+            rows.writerow([exp.method, exp.target, n, exp.feature(n), "" if word is None else word, repr(score)])
+    return file.getvalue()

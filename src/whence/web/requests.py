@@ -1,0 +1,106 @@
+"""What goes in. With `answers`, these classes are the API's documentation: see /api/docs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+
+__all__ = ["AttentionRequest", "Contrast", "ExplainRequest", "FigureRequest"]
+
+
+def _whole(text: str) -> str:
+    """JSON can spell half a character, a lone surrogate, that no tokenizer reads and no answer could repeat."""
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        raise ValueError("there is half a character (a lone surrogate) in the text") from None
+    return text
+
+
+def _integer(number: Any) -> Any:
+    """JSON has one kind of number: 3.0 is an integer."""
+    return int(number) if isinstance(number, float) and number.is_integer() else number
+
+
+Whole = AfterValidator(_whole)
+Integer = BeforeValidator(_integer)
+Text = Annotated[str, Whole]
+Name = Annotated[str, Field(min_length=1, max_length=200), Whole]
+Short = Annotated[str, Field(max_length=10_000), Whole]
+Format = Literal["svg", "png", "pdf", "tex", "html", "json", "csv", "npz"]
+Label = Annotated[Name, Field(description="A label of the model, or a token.")]
+ClassNumber = Annotated[int, Field(ge=0, le=10_000_000, description="Number of a class, or id of a token."), Integer]
+Method = Annotated[Name, Field(description="A name from /api/info.", examples=["lrp"])]
+
+
+class _Request(BaseModel):
+    model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class Contrast(_Request):
+    """Why this rather than that: the difference of two scores."""
+
+    this: Label | ClassNumber = Field(examples=["positive"])
+    that: Label | ClassNumber = Field(examples=["negative"])
+
+
+class InputRequest(_Request):
+    """A model and what it is given: a text or an image."""
+
+    model: Name = Field(description="A name from /api/info.", examples=["sentiment"])
+    text: Text | None = Field(
+        default=None,
+        description="For models that read text. Always taken as text, even where it looks like a path.",
+        examples=["a gorgeous, witty, seductive movie"],
+    )
+    pair: Text | None = Field(default=None, description="A second text, for models that read pairs.")
+    image: str | None = Field(
+        default=None,
+        description="For models that read images: PNG, JPEG, WebP, GIF or BMP as base64 or as a data URL.",
+    )
+
+
+class ExplainRequest(InputRequest):
+    """What to explain, how, and for which targets."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "sentiment",
+                "text": "a gorgeous, witty, seductive movie",
+                "methods": ["lrp", "gi"],
+                "targets": ["positive", {"this": "positive", "that": "negative"}],
+            }
+        }
+    )
+    methods: list[Method] = Field(
+        default=["lrp"], min_length=1, description="Names from /api/info.", examples=[["lrp", "gi"]]
+    )
+    targets: Literal["all"] | list[Label | ClassNumber | Contrast] | None = Field(
+        default=None,
+        description='null: what the model predicts; "all": its likeliest classes; or a list of labels, class numbers '
+        "and contrasts {this, that}.",
+        examples=[None, "all", ["negative"]],
+    )
+    special_tokens: bool = Field(default=True, description="Keep [CLS], [SEP], … in the answer.")
+    continuation: Short | None = Field(
+        default=None, description="Language models: the text whose tokens are explained."
+    )
+    generate: Annotated[int, Field(ge=1), Integer] | None = Field(
+        default=None, description="Language models: generate this many tokens and explain them."
+    )
+
+
+class FigureRequest(ExplainRequest):
+    """As for /api/explain, and the format of the file. npz takes one method and one target."""
+
+    format: Format = Field(description="svg, png, pdf and tex are for papers, html is a report, the others are exact.")
+
+
+class AttentionRequest(InputRequest):
+    """Whose attention, and of which layer."""
+
+    layer: Annotated[int, Field(ge=0, le=1000), Integer] = Field(
+        default=0, description="From 0; the answer says how many there are."
+    )

@@ -1,0 +1,173 @@
+"""Finished runs, page by page. Shards are read window by window; a run is never in memory whole."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from whence import cancel
+from whence.errors import InputError, UnknownNameError
+from whence.results.files import to_wire
+from whence.runner.extras import need_parquet
+from whence.runner.manifest import Journal, ShardReport
+from whence.runner.show import opened, show
+from whence.runner.summary import summary
+from whence.web.errors import ApiError
+
+__all__ = ["Runs"]
+
+COLUMNS = ["row", "id", "text", "prediction", "target", "error"]
+SHOWN = 300
+"""Characters of a text in a list."""
+
+
+class Runs:
+    """The runs given at start, by the name of their folder."""
+
+    def __init__(self, folders: tuple[str | Path, ...]) -> None:
+        self._folders: dict[str, Path] = {}
+        for folder in folders:
+            path = Path(folder).expanduser().resolve()
+            opened(path)  # says what to type if there is no run
+            name, n = path.name, 2
+            while name in self._folders:
+                name, n = f"{path.name}-{n}", n + 1
+            self._folders[name] = path
+        if folders:
+            need_parquet()
+        self._summaries: dict[str, tuple[int, dict[str, Any]]] = {}
+
+    def names(self) -> list[str]:
+        return list(self._folders)
+
+    def list(self) -> list[dict[str, Any]]:
+        """The answer of /api/runs."""
+        return [self._entry(name) for name in self._folders]
+
+    def _entry(self, name: str) -> dict[str, Any]:
+        manifest, journal = opened(self._folders[name])
+        return {
+            "name": name,
+            "rows": journal.rows,
+            "failed": journal.failed,
+            "complete": manifest.complete,
+            "method": str(manifest.settings["method"].get("name", "")),
+            "model": _without_path(str(manifest.settings["model"].get("model", ""))),
+        }
+
+    def rows(self, name: str, offset: int, limit: int, query: str, failed: bool | None) -> dict[str, Any]:
+        """Rows from `offset` on that hold `query`, and how many there are."""
+        journal = self._journal(name)
+        reports = [report for _, report in sorted(journal.done.items())]
+        if query or failed is not None:
+            return _searched(journal, reports, offset, limit, query.casefold(), failed)
+        return {"total": journal.rows, "rows": _paged(journal, reports, offset, limit)}
+
+    def row(self, name: str, index: int) -> dict[str, Any]:
+        """One row as an explanation."""
+        path = self._folder(name)
+        try:
+            exp = show(path, index)
+        except InputError as error:
+            if "could not be explained" in str(error):
+                raise ApiError(422, "row_failed", str(error), "Choose another row.") from None
+            held = str(error).rpartition(", which holds ")[2]
+            raise ApiError(404, "unknown_row", f"There is no row {index}: the run holds {held}.", "See rows.") from None
+        wire = to_wire(exp)
+        wire["provenance"]["model"] = _without_path(str(wire["provenance"].get("model", "")))
+        return wire
+
+    def summary(self, name: str) -> dict[str, Any]:
+        """The global picture; read once, and again after the run has grown."""
+        path = self._folder(name)
+        size = self._journal(name).rows
+        if name not in self._summaries or self._summaries[name][0] != size:
+            self._summaries[name] = (size, _summed(name, path))
+        return self._summaries[name][1]
+
+    def _folder(self, name: str) -> Path:
+        if name not in self._folders:
+            message, _, known = str(UnknownNameError("run", name, self._folders)).partition(" Known: ")
+            hint = f"Known: {known}" if known else "Start the server with --run FOLDER."
+            raise ApiError(404, "unknown_run", message[:300], hint[:500])
+        return self._folders[name]
+
+    def _journal(self, name: str) -> Journal:
+        return opened(self._folder(name))[1]
+
+
+def _without_path(model: str) -> str:
+    """The name of a model; of a folder on this machine, only its own name."""
+    return Path(model).name if model.startswith(("/", "~", ".")) else model
+
+
+def _summed(name: str, path: Path) -> dict[str, Any]:
+    found = asdict(summary(path))
+    del found["out"]
+
+    def words(influences: Any) -> Any:
+        return [{"word": w, "times": t, "mean": m} for w, t, m in influences]
+
+    return found | {
+        "name": name,
+        "words": words(found["words"]),
+        "by_class": {k: words(v) for k, v in found["by_class"].items()},
+        "slowest": [{"row": r, "seconds": s, "tokens": t} for r, s, t in found["slowest"]],
+        "failures": [{"row": r, "id": i, "error": e} for r, i, e in found["failures"]],
+    }
+
+
+def _groups(journal: Journal, report: ShardReport) -> Iterator[tuple[int, Any]]:
+    """Windows of a shard: their size, and a function that reads them."""
+    _, parquet = need_parquet()
+    with parquet.ParquetFile(journal.out / report.file) as file:
+        for group in range(file.num_row_groups):
+            cancel.check()
+            yield file.metadata.row_group(group).num_rows, lambda g=group: file.read_row_group(g, columns=COLUMNS)
+
+
+def _paged(journal: Journal, reports: list[ShardReport], offset: int, limit: int) -> list[dict[str, Any]]:
+    """Rows `offset` to `offset + limit` of those done: only the windows that hold them are read."""
+    page: list[dict[str, Any]] = []
+    for report in reports:
+        if offset >= report.rows:
+            offset -= report.rows
+            continue
+        for size, read in _groups(journal, report):
+            if offset < size:
+                page += map(_listed, read().slice(offset, limit - len(page)).to_pylist())
+            offset = max(0, offset - size)
+            if len(page) >= limit:
+                return page
+    return page
+
+
+def _searched(
+    journal: Journal, reports: list[ShardReport], offset: int, limit: int, query: str, failed: bool | None
+) -> dict[str, Any]:
+    """A pass over the run; shards without a failed row are passed over when only these are wanted."""
+    total, page = 0, []
+    for report in reports:
+        if failed and not report.failed:
+            continue
+        for _, read in _groups(journal, report):
+            for record in read().to_pylist():
+                if _matches(record, query, failed):
+                    if offset <= total < offset + limit:
+                        page.append(_listed(record))
+                    total += 1
+    return {"total": total, "rows": page}
+
+
+def _matches(record: dict[str, Any], query: str, failed: bool | None) -> bool:
+    if failed is not None and (record["error"] is not None) != failed:
+        return False
+    return not query or any(query in str(record[k] or "").casefold() for k in ("text", "id", "prediction", "target"))
+
+
+def _listed(record: dict[str, Any]) -> dict[str, Any]:
+    text = record["text"]
+    shown = text if text is None or len(text) <= SHOWN else text[: SHOWN - 1] + "…"
+    return {**{k: record[k] for k in COLUMNS}, "id": str(record["id"]), "text": shown}

@@ -1,0 +1,83 @@
+"""Run the application until Ctrl-C."""
+
+from __future__ import annotations
+
+import errno
+import ipaddress
+import socket
+from collections.abc import Callable
+from types import FrameType
+
+import uvicorn
+from fastapi import FastAPI
+
+from whence.errors import InputError
+
+__all__ = ["address", "bound", "is_loopback", "serve"]
+
+
+def is_loopback(host: str) -> bool:
+    """Whether only this machine can reach `host`.
+
+    >>> is_loopback("localhost"), is_loopback("127.0.0.1"), is_loopback("::1"), is_loopback("0.0.0.0")
+    (True, True, True, False)
+    """
+    try:
+        return host == "localhost" or ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return False
+
+
+def bound(host: str, port: int) -> socket.socket:
+    """A listening socket; port 0 takes a free one."""
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    opened = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)  # unnamed, asyncio leaves Nagle's delay on
+    try:
+        opened.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        opened.bind((host, port))
+        opened.listen(128)
+    except OSError as error:
+        opened.close()
+        if error.errno == errno.EADDRINUSE:
+            raise InputError(f"port {port} is in use: type  whence serve --port {port + 1}") from None
+        if error.errno == errno.EACCES:
+            raise InputError(f"port {port} needs rights that you lack: type  whence serve --port 8000") from None
+        raise InputError(f"can't listen at {host!r}: {error}. Type  whence serve --host 127.0.0.1") from None
+    return opened
+
+
+def address(opened: socket.socket) -> str:
+    """What to type into a browser."""
+    host, port = opened.getsockname()[:2]
+    if host in ("0.0.0.0", "::"):
+        host = "localhost"
+    return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
+
+
+class _Server(uvicorn.Server):
+    """Cancels what runs as soon as it is told to end, so that nobody waits for an explanation that nobody reads."""
+
+    def __init__(self, config: uvicorn.Config, stop: Callable[[], None], ready: Callable[[], None]) -> None:
+        super().__init__(config)
+        self._stop, self._ready = stop, ready
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._stop()
+        super().handle_exit(sig, frame)
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets)
+        self._ready()
+
+
+def serve(app: FastAPI, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
+    """Serve at a listening socket until interrupted. `ready` is called once requests are answered."""
+    config = uvicorn.Config(
+        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+    )
+    try:
+        _Server(config, app.state.stop, ready).run(sockets=[opened])
+    except KeyboardInterrupt:  # uvicorn ends cleanly, then repeats the signal
+        pass
+    finally:
+        opened.close()

@@ -1,0 +1,58 @@
+"""What a server serves, and how much it takes on."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+__all__ = ["Limits", "Settings"]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Limits:
+    """The most that one request may ask for."""
+
+    characters: int = 100_000
+    """Of a text."""
+    tokens: int = 4096
+    """Of a text, whatever the model could take."""
+    attention_tokens: int = 1024
+    """Of a text whose attention maps are asked for: a map grows with the square."""
+    image_bytes: int = 10_000_000
+    """Of an image file."""
+    image_pixels: int = 40_000_000
+    """Of an image once it is unpacked: a small file can hold a huge one."""
+    methods: int = 8
+    targets: int = 12
+    generate: int = 64
+    """Tokens that a language model may be asked to generate."""
+    seconds: float = 60.0
+    """An explanation may run, once it has begun."""
+    queue: int = 16
+    """Requests that may wait while others run."""
+
+    @property
+    def body_bytes(self) -> int:
+        """The largest body within these limits: base64 takes 4/3, JSON escapes up to 12 bytes per character."""
+        return max(self.image_bytes * 4 // 3, self.characters * 12) + 64 * 1024
+
+
+@dataclass(frozen=True, kw_only=True)
+class Settings:
+    """A server. Models are names for `whence.load`, or loaded models by the name they shall have."""
+
+    models: tuple[str, ...] | Mapping[str, Any] = ("sentiment", "digits")
+    runs: tuple[str | Path, ...] = ()
+    """Folders written by `whence run`."""
+    methods: tuple[str, ...] | None = None
+    """Methods that may be asked for; all by default."""
+    workers: int | None = None
+    """Explanations that run at a time; default: one per device."""
+    hosts: tuple[str, ...] | None = ("localhost", "127.0.0.1", "::1")
+    """Names that a request may call this server by; None for any. Web pages elsewhere can make a name of their own
+    point here (DNS rebinding), and would then be let in."""
+    loading: Mapping[str, Any] = field(default_factory=dict)
+    """Options for `whence.load`: task, device, dtype."""
+    limits: Limits = field(default_factory=Limits)

@@ -1,0 +1,108 @@
+"""POST /api/figure and POST /api/attention."""
+
+from __future__ import annotations
+
+import base64
+import csv
+import io
+import json
+
+import numpy as np
+import pytest
+
+import whence
+from tests.web.conftest import TEXT, picture, refused
+from whence.results import Explanation
+
+STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!doctype html", "tex": b""}
+
+
+def ask(client, form, **body):
+    return client.post("/api/figure", json={"model": "sentiment", "text": TEXT, "format": form} | body)
+
+
+@pytest.mark.parametrize("form", STARTS)
+@pytest.mark.parametrize("several", [False, True])
+def test_drawn(client, form, several):
+    body = {"methods": ["lrp", "gi"], "targets": "all"} if several else {}
+    response = ask(client, form, **body)
+    assert response.status_code == 200, response.text
+    start = response.content.lstrip()[:300].lower()
+    assert STARTS[form].lower() in start
+    assert response.headers["content-disposition"] == f'attachment; filename="whence.{form}"'
+    kinds = {"svg": "image/svg+xml", "png": "image/png", "pdf": "application/pdf", "html": "text/html; charset=utf-8"}
+    assert response.headers["content-type"] == kinds.get(form, "application/x-tex")
+
+
+def test_exact_files(client, sentiment, tmp_path):
+    expected = whence.explain(sentiment, TEXT, "gi")
+    for form in ("json", "npz"):
+        path = tmp_path / f"x.{form}"
+        path.write_bytes(ask(client, form, methods=["gi"]).content)
+        np.testing.assert_array_equal(Explanation.load(path).scores, expected.scores)
+    many = json.loads(ask(client, "json", methods=["gi", "lrp"]).content)
+    assert [e["method"] for e in many["explanations"]] == ["gi", "lrp"]
+    refused(ask(client, "npz", methods=["gi", "lrp"]), 422, "invalid")
+
+
+def test_table(client, sentiment):
+    text = 'a "gem", =1+1 <b>\nmovie'
+    rows = list(csv.DictReader(io.StringIO(ask(client, "csv", text=text, methods=["gi", "lrp"]).text)))
+    expected = whence.explain(sentiment, text, "gi")
+    first = [r for r in rows if r["method"] == "gi"]
+    assert [r["token"] for r in first] == list(expected.tokens)
+    np.testing.assert_allclose([float(r["score"]) for r in first], expected.scores, rtol=1e-6)
+    assert {r["target"] for r in rows} == {expected.target}
+
+
+def test_images_draw(client):
+    body = {"model": "digits", "image": picture((28, 28), colour=99), "methods": ["gi"]}
+    for form in ("svg", "png", "csv"):
+        assert client.post("/api/figure", json=body | {"format": form}).status_code == 200
+    rows = client.post("/api/figure", json=body | {"format": "csv"}).text.splitlines()
+    assert len(rows) == 1 + 49
+    assert "patch 0,0" in rows[1]
+
+
+def test_downloads_run_nothing(client):
+    text = "<script>alert(1)</script> <img src=x onerror=alert(1)>"
+    for form in ("svg", "html"):
+        response = ask(client, form, text=text)
+        assert "<script>alert" not in response.text
+        assert "<img src=x" not in response.text
+        assert "attachment" in response.headers["content-disposition"]
+
+
+def test_unknown_format(client):
+    refused(ask(client, "exe"), 422, "invalid")
+
+
+# -- attention ---------------------------------------------------------------------------------------------------
+
+
+def test_attention_is_what_the_library_says(client, sentiment):
+    maps = whence.attention(sentiment, TEXT)
+    for layer in range(len(maps)):
+        answer = client.post("/api/attention", json={"model": "sentiment", "text": TEXT, "layer": layer}).json()
+        assert answer["layers"] == len(maps)
+        assert answer["layer"] == layer
+        assert answer["query_tokens"] == answer["key_tokens"] == list(maps.tokens)
+        shape = (answer["heads"], len(answer["query_tokens"]), len(answer["key_tokens"]))
+        raw = np.frombuffer(base64.b64decode(answer["maps"]), dtype=np.uint8).reshape(shape)
+        maxima = np.array(answer["maxima"])[:, None, None]
+        np.testing.assert_allclose(raw / 255 * maxima, maps[layer], atol=maxima.max() / 510 + 1e-6)  # half a step
+        assert (raw.max((1, 2)) == 255).all()
+
+
+def test_attention_of_an_image(client):
+    answer = client.post("/api/attention", json={"model": "digits", "image": picture(colour=99)}).json()
+    count = len(answer["key_tokens"])
+    assert len(base64.b64decode(answer["maps"])) == answer["heads"] * len(answer["query_tokens"]) * count
+    assert answer["key_tokens"][-1] == "patch 6,6"
+
+
+def test_attention_of_a_layer_that_is_not_there(client):
+    body = {"model": "sentiment", "text": TEXT, "layer": 99}
+    assert "0 to 2" in refused(client.post("/api/attention", json=body), 422, "unknown_layer")
+    refused(client.post("/api/attention", json=body | {"layer": -1}), 422, "invalid")
+    refused(client.post("/api/attention", json={"model": "nope", "text": TEXT}), 404, "unknown_model")

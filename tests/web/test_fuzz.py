@@ -1,0 +1,139 @@
+"""Requests made up from the OpenAPI document: no answer may be a fault, and each must be as the document says."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+import pytest
+import schemathesis
+from hypothesis import HealthCheck, Phase, given, settings
+from schemathesis import GenerationMode
+from schemathesis.checks import (
+    content_type_conformance,
+    not_a_server_error,
+    response_schema_conformance,
+    status_code_conformance,
+)
+
+import whence
+from tests import small
+from tests.web.conftest import picture
+from whence.web.app import create_app
+from whence.web.settings import Limits, Settings
+
+CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def document(digits, tmp_path_factory):
+    """A server of tiny models and quick methods, with a small run in it."""
+    out = tmp_path_factory.mktemp("fuzz") / "run"
+    whence.run(["a gem", "", "dull"], model="sentiment", out=out, method="gi", progress=False, workers=1)
+    app = create_app(
+        Settings(
+            models={
+                "tiny": whence.load((small.classifier(), small.wordpiece())),
+                "writer": whence.load((small.llama(), small.bytelevel())),
+                "digits": digits,
+            },
+            methods=("lrp", "gi", "rollout", "random"),
+            runs=(out,),
+            hosts=("localhost", "testserver"),
+            limits=Limits(characters=200, image_bytes=2000, generate=3, targets=3, methods=3),
+        )
+    )
+    return schemathesis.openapi.from_asgi("/openapi.json", app)
+
+
+QUIET = settings(
+    deadline=None,
+    derandomize=True,
+    database=None,
+    phases=[Phase.explicit, Phase.generate],
+    suppress_health_check=list(HealthCheck),
+)
+OPERATIONS = [
+    ("GET", "/api/info"),
+    ("GET", "/api/health"),
+    ("POST", "/api/explain"),
+    ("POST", "/api/attention"),
+    ("POST", "/api/figure"),
+    ("GET", "/api/runs"),
+    ("GET", "/api/runs/{name}/rows"),
+    ("GET", "/api/runs/{name}/rows/{index}"),
+    ("GET", "/api/runs/{name}/summary"),
+]
+
+
+def test_every_operation_is_here(document):
+    found = [result.ok() for result in document.get_all_operations()]
+    assert sorted((o.method.upper(), o.path) for o in found) == sorted(OPERATIONS)
+
+
+@pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
+@pytest.mark.parametrize(("verb", "path"), OPERATIONS)
+def test_made_up_requests(document, verb, path, mode):
+    operation = document[path][verb]
+    if mode is GenerationMode.NEGATIVE and not (operation.body or operation.query or operation.path_parameters):
+        pytest.skip("there is nothing that could be wrong")
+    statuses = Counter()
+
+    @settings(QUIET, max_examples=40)
+    @given(case=operation.as_strategy(generation_mode=mode))
+    def ask(case):
+        response = case.call()
+        statuses[response.status_code] += 1
+        case.validate_response(response, checks=CHECKS)
+
+    ask()
+    if mode is GenerationMode.NEGATIVE and verb == "POST":  # in addresses everything is a string
+        assert not statuses[200], "what the document forbids was answered"
+
+
+def sensible(case):
+    """The made-up request with what models can answer in place of what they can't: a text or an image, known labels."""
+    body = case.body
+    body.pop("image", None)
+    if body["model"] == "digits":
+        body |= {"image": picture(colour=len(body.get("text") or "") % 256), "text": None, "pair": None}
+    else:
+        body["text"] = (body.get("text") or "").strip()[:12] or "a gem"
+        body["pair"] = (body.get("pair") or "x")[:4] if body["model"] == "tiny" else None
+    if body["model"] != "writer" or body.get("generate"):
+        body.pop("continuation", None)
+    if body["model"] != "writer":
+        body.pop("generate", None)
+    if "continuation" in body:
+        body["continuation"] = (body["continuation"] or "x")[:6]
+    if isinstance(body.get("targets"), list):
+        body["targets"] = [_known(t) for t in body["targets"]]
+    elif body.get("targets") == "all" and body["model"] == "writer":
+        body["targets"] = None
+    if body.get("format") == "npz":
+        body |= {"methods": ["gi"], "targets": None}
+    if "layer" in body:
+        body["layer"] %= 2
+    return case
+
+
+def _known(target):
+    if isinstance(target, dict):
+        return {k: _known(v) for k, v in target.items()}
+    return target % 3 if isinstance(target, (int, float)) else len(target) % 3
+
+
+@pytest.mark.parametrize("path", [path for verb, path in OPERATIONS if verb == "POST"])
+def test_made_up_requests_that_can_be_answered(document, path):
+    statuses = Counter()
+
+    @settings(QUIET, max_examples=40)
+    @given(case=document[path]["POST"].as_strategy().map(sensible))
+    def ask(case):
+        response = case.call()
+        statuses[response.status_code] += 1
+        case.validate_response(response, checks=CHECKS)
+        if response.status_code != 200:
+            print(response.status_code, response.text[:300], str(case.body)[:300])
+
+    ask()
+    assert statuses[200] > 0.9 * statuses.total(), statuses

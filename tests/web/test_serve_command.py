@@ -1,0 +1,96 @@
+"""`whence serve`: what is printed, and what is refused before anything is loaded."""
+
+from __future__ import annotations
+
+import socket
+import subprocess
+import sys
+
+import pytest
+from typer.testing import CliRunner
+
+from whence.cli import app, main
+from whence.errors import InputError
+from whence.web import app as application
+from whence.web import serving
+
+
+@pytest.fixture
+def started(monkeypatch):
+    """The command without models and without a server: what they would get is kept."""
+    kept = {}
+    monkeypatch.setattr(application, "create_app", lambda settings: kept.setdefault("settings", settings))
+
+    def serve(made, opened, ready):
+        ready()
+        opened.close()
+
+    monkeypatch.setattr(serving, "serve", serve)
+
+    def run(*arguments):
+        kept.clear()
+        return CliRunner().invoke(app, ["serve", "--port", "0", "--no-open", *arguments], catch_exceptions=False), kept
+
+    return run
+
+
+def test_defaults(started):
+    result, kept = started()
+    assert result.exit_code == 0
+    assert "whence is at http://127.0.0.1:" in result.stdout
+    assert result.stderr == "loading sentiment, digits …\n"
+    settings = kept["settings"]
+    assert settings.models == ("sentiment", "digits")
+    assert settings.hosts is not None
+    assert {"localhost", "127.0.0.1"} <= set(settings.hosts)
+
+
+def test_options(started, tmp_path):
+    _, kept = started("my/model", "--run", str(tmp_path), "--workers", "3", "--queue", "5", "--seconds", "7",
+                      "--allow-host", "whence.example.org")  # fmt: skip
+    settings = kept["settings"]
+    assert settings.models == ("my/model",)
+    assert settings.runs == (tmp_path,)
+    assert (settings.workers, settings.limits.queue, settings.limits.seconds) == (3, 5, 7.0)
+    assert "whence.example.org" in settings.hosts
+
+
+def test_a_warning_where_others_can_reach_it(started):
+    result, kept = started("--host", "0.0.0.0")
+    assert "no login" in result.stderr
+    assert kept["settings"].hosts is None
+
+
+def test_a_port_in_use_says_what_to_type(capsys, monkeypatch):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        monkeypatch.setattr(sys, "argv", ["whence", "serve", "--port", str(port), "--no-open"])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert ended.value.code == 2
+    assert capsys.readouterr().err.strip() == f"whence: port {port} is in use: type  whence serve --port {port + 1}"
+
+
+def test_small_answers_are_sent_at_once():
+    """asyncio turns Nagle's algorithm off only where the protocol is named: 40 ms on every answer."""
+    with serving.bound("127.0.0.1", 0) as opened:
+        assert opened.proto == socket.IPPROTO_TCP
+
+
+def test_an_address_of_another_machine():
+    with pytest.raises(InputError, match=r"--host 127\.0\.0\.1"):
+        serving.bound("192.0.2.1", 0)
+
+
+def test_the_missing_extra(monkeypatch, capsys):
+    monkeypatch.setitem(sys.modules, "uvicorn", None)
+    monkeypatch.setattr(sys, "argv", ["whence", "serve"])
+    with pytest.raises(SystemExit):
+        main()
+    assert "pip install 'whence[web]'" in capsys.readouterr().err
+
+
+def test_the_command_itself_needs_no_server():
+    code = "import sys, whence.cli; print([m for m in ('fastapi', 'uvicorn', 'starlette') if m in sys.modules])"
+    out = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout
+    assert out.strip() == "[]"
