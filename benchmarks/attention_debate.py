@@ -55,7 +55,7 @@ def with_figures(text: str, found: Diagnosis, folder: Path) -> str:
     for name, figure in FIGURES.items():
         section = found[name]
         path = folder / f"attention_debate_{figure}.svg"
-        path.write_text(figures(section)[figure], encoding="utf-8")
+        path.write_text(figures(section)[figure].svg, encoding="utf-8")
         title = f"## {section.title}\n"
         text = text.replace(title, f"{title}\n![{section.title}]({folder.name}/{path.name})\n")
     return text

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 from typer.testing import CliRunner
@@ -42,6 +43,15 @@ def test_save_one_and_several(tmp_path):
     assert "<span" in (tmp_path / "x.html").read_text()
     run(app, ["explain", "a gem", "so dull", "--save", str(tmp_path / "y.json")])
     assert whence.Explanation.load(tmp_path / "y-2.json").prediction.label == "negative"
+
+
+def test_a_report_holds_every_class_and_the_explained_one_first(tmp_path):
+    run(app, ["explain", "a gem", "--target", "negative", "--save", str(tmp_path / "x.html")])
+    page = (tmp_path / "x.html").read_text(encoding="utf-8")
+    assert re.findall(r'"target":"(\w+)"', page) == ["negative", "positive"]
+    run(app, ["explain", "a gem", "--method", "rollout", "--save", str(tmp_path / "y.html")])
+    same_for_all = (tmp_path / "y.html").read_text(encoding="utf-8")
+    assert re.findall(r'"target":"(\w+)"', same_for_all) == ["positive"]
 
 
 def test_methods_and_audit_and_compare():

@@ -6,6 +6,9 @@
 'gorgeous'
 """
 
+from importlib import import_module
+from typing import Any
+
 from whence.api import attention, audit, classes, compare, diagnose, evaluate, explain, tcav, tune
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
@@ -16,6 +19,14 @@ from whence.results import Comparison, Conservation, Explanation
 from whence.runner import run, show, summary
 
 __version__ = "0.1.0"
+
+
+def __getattr__(name: str) -> Any:
+    """`whence.viz`, when it is first asked for."""
+    if name == "viz":
+        return import_module("whence.viz")
+    raise AttributeError(f"module 'whence' has no attribute {name!r}")
+
 
 __all__ = [
     "Comparison",

@@ -64,7 +64,7 @@ def test_saved_and_read_again(report, tmp_path):
     assert Diagnosis.load(report.save(tmp_path / "x.json")).table() == report.table()
     page = report.save(tmp_path / "x.html").read_text()
     assert page.count("<svg") == 6
-    drawn = [svg for section in report for svg in figures(section).values()]
+    drawn = [figure.svg for section in report for figure in figures(section).values()]
     assert len([ElementTree.fromstring(svg) for svg in drawn]) == 6, "well-formed on their own"
     assert not re.search(r"(src|href)=|https?://(?!www\.w3\.org)", page), "nothing is fetched from elsewhere"
     assert "does not follow that the model would learn" in report.save(tmp_path / "x.md").read_text()

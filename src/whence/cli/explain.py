@@ -14,6 +14,9 @@ from whence.errors import InputError
 
 __all__ = ["explain"]
 
+CLASSES = 10
+"""Classes in a report: each costs another explanation."""
+
 
 @app.command()
 def explain(
@@ -30,7 +33,7 @@ def explain(
     generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain them.")] = None,
     continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")] = False,
-    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .npz .txt")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per input.")] = False,
     task: Task = None,
     device: Device = None,
@@ -47,7 +50,11 @@ def explain(
         continuation=continuation,
     )  # fmt: skip
     if save is not None:
-        for path in _saved(results, save):
+        saved = results
+        if save.suffix.lower() == ".html":
+            kept = {"special_tokens": special, "truncate": truncate}
+            saved = [_with_classes(loaded, one, exp, method, kept) for one, exp in zip(inputs, results, strict=True)]
+        for path in _saved(saved, save):
             typer.echo(f"wrote {path}", err=True)
     for exp in results:
         _show(exp, words=words, top=top, as_json=as_json)
@@ -72,6 +79,17 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     if not kept:
         raise InputError("there is no text in the input")
     return kept
+
+
+def _with_classes(model: Any, one: str, exp: Any, method: str, kept: dict[str, bool]) -> Any:
+    """An explanation and those of the other classes, the explained one first: reports switch between them."""
+    from whence.api import compare
+    from whence.results import Comparison
+
+    others = [label for label in exp.prediction.labels if label != exp.target][: CLASSES - 1]
+    if not model.task.endswith("-classification") or not exp.class_specific or not others:
+        return exp
+    return Comparison((exp, *compare(model, one, [method], others, **kept)))
 
 
 def _saved(results: list[Any], path: Path) -> list[Path]:

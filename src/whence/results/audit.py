@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
 
 from whence.results.conservation import Conservation
+from whence.results.drawing import draw, save_as
 
 __all__ = ["Audit", "AuditRow"]
 
@@ -64,6 +68,16 @@ class Audit:
                     sinks[kind] += amount
             made.append(AuditRow(layer, function, dict(sinks), sum(r.leak for r in rows)))
         return sorted(made, key=lambda row: -(abs(row.absorbed) + abs(row.leak)))
+
+    def save(self, path: str | Path) -> Path:
+        """Write to `path` by its suffix: .json holds every row, .svg .pdf .png the flow through the layers."""
+        return save_as(self, path, {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)})
+
+    def _repr_svg_(self) -> str:
+        return draw(self, "svg")
+
+    def __rich__(self) -> Any:
+        return draw(self, "terminal")
 
     def __str__(self) -> str:
         lines = [f"{self.model}, recipe {self.recipe}, target {self.target}", str(self.conservation), ""]

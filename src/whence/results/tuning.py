@@ -62,7 +62,7 @@ class Tuning:
         return self.held_out.compare(self.recipe.name, preset or self.best_preset, self.metric)
 
     def save(self, path: str | Path) -> Path:
-        """The recipe as .json, for `method="that.json"`; or the report: .md, .txt, .html, .csv."""
+        """The recipe as .json, for `method="that.json"`; or the report: .md, .txt, .html, .csv, .svg, …"""
         path = Path(path)
         kind = path.suffix.lower()
         if kind == ".json":
@@ -70,9 +70,11 @@ class Tuning:
         if kind in (".md", ".txt"):
             path.write_text(str(self) + "\n", encoding="utf-8")
             return path
-        if kind in (".html", ".csv", ".parquet"):
+        if kind in (".html", ".csv", ".parquet", ".svg", ".pdf", ".png"):
             return self.held_out.save(path)
-        raise InputError(f"can't write a tuning as {kind!r}: .json holds the recipe, .md .txt .html .csv the report")
+        raise InputError(
+            f"can't write a tuning as {kind!r}: .json holds the recipe, .md .txt .html .csv .svg .pdf .png the report"
+        )
 
     def __str__(self) -> str:
         chosen = self.settings.get("choices", {})

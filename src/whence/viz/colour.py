@@ -4,10 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-__all__ = ["blend", "contrast_text", "scale_of"]
+__all__ = ["SERIES", "blend", "contrast_text", "heat", "scale_of", "shade"]
 
 AGAINST = (33, 102, 172)
 FOR = (230, 97, 1)
+STEPS = 32
+"""Shades of each colour in figures: finer ones can't be told apart."""
+
+# Okabe and Ito: told apart by colour-blind readers as well.
+SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#3d3d3d", "#999933")
 
 
 def scale_of(scores: np.ndarray) -> float:
@@ -21,6 +26,23 @@ def blend(score: float, scale: float) -> tuple[int, int, int]:
     strength = min(1.0, abs(score) / scale) if scale > 0 and np.isfinite(score) else 0.0
     end = FOR if score >= 0 else AGAINST
     return tuple(round(255 + (c - 255) * strength) for c in end)  # type: ignore[return-value]
+
+
+def shade(score: float, scale: float) -> str:
+    """`blend` as #rrggbb, in `STEPS` shades, so that things of nearly one colour can share it.
+
+    >>> shade(0.0, 1.0), shade(2.0, 1.0)
+    ('#ffffff', '#e66101')
+    """
+    strength = round(min(1.0, abs(score) / scale) * STEPS) / STEPS if scale > 0 and np.isfinite(score) else 0.0
+    return "#{:02x}{:02x}{:02x}".format(*blend(-strength if score < 0 else strength, 1.0))
+
+
+def heat(scores: np.ndarray, scale: float) -> np.ndarray:
+    """`blend` of a whole array: (rows, columns, 3), uint8."""
+    strength = np.clip(np.abs(np.nan_to_num(scores)) / (scale or 1.0), 0, 1)[..., None]
+    end = np.where(np.asarray(scores)[..., None] >= 0, np.array(FOR), np.array(AGAINST))
+    return np.rint(255 + (end - 255) * strength).astype(np.uint8)
 
 
 def contrast_text(background: tuple[int, int, int]) -> str:

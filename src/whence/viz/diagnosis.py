@@ -11,11 +11,14 @@ from rich.console import Group
 from rich.table import Table
 from rich.text import Text
 
+from whence.errors import InputError
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.drawing import draws
 from whence.viz import charts
+from whence.viz.drawing import stacked
+from whence.viz.figure import Figure, figure_of
 
-__all__ = ["figures", "fragment", "markdown", "page", "terminal"]
+__all__ = ["every_figure", "figures", "fragment", "markdown", "page", "terminal"]
 
 LONGEST = 12
 """Rows of a table that are shown where people read it; the file holds all of them."""
@@ -24,12 +27,21 @@ LONGEST = 12
 # -- figures -------------------------------------------------------------------------------------------------------
 
 
-def figures(section: Section) -> dict[str, str]:
-    """Name to SVG: what there is to see in a section."""
+def figures(section: Section) -> dict[str, Figure]:
+    """Name to figure: what there is to see in a section."""
     return DRAWN[section.name](section) if section.name in DRAWN and section.points else {}
 
 
-def _agreement(section: Section) -> dict[str, str]:
+@figure_of(Diagnosis)
+def every_figure(found: Diagnosis) -> Figure:
+    """All of them under each other."""
+    drawn = [figure for section in found.sections for figure in figures(section).values()]
+    if not drawn:
+        raise InputError("this diagnosis has nothing to draw: save it as .md, .html or .json")
+    return Figure(lambda measure: stacked([f.layout(measure) for f in drawn], gap=0))
+
+
+def _agreement(section: Section) -> dict[str, Figure]:
     made = {}
     for against in ("gradient", "leave-one-out"):
         own = [p for p in section.points if p["what"] == "head" and p["head"] != "mean" and p["against"] == against]
@@ -41,10 +53,12 @@ def _agreement(section: Section) -> dict[str, str]:
     return made
 
 
-def _counterfactual(section: Section) -> dict[str, str]:
+def _counterfactual(section: Section) -> dict[str, Figure]:
     rows = [r for r in section.rows if r["head"] == "all"]
     names = [f"{_place(r['layer'])}, {r['attention']}" for r in rows]
-    made = {"effect": charts.bars("Median TVD when attention is replaced", names, [r["tvd"] for r in rows], top=1)}
+    made = {
+        "effect": charts.plain_bars("Median TVD when attention is replaced", names, [r["tvd"] for r in rows], top=1)
+    }
     own = [p for p in section.points if p["kind"] == "permuted" and p["head"] is None]
     places = list(dict.fromkeys(p["layer"] for p in own))
     name = lambda layer: _place("all" if layer is None else layer)
@@ -58,7 +72,7 @@ def _counterfactual(section: Section) -> dict[str, str]:
     return made
 
 
-def _adversarial(section: Section) -> dict[str, str]:
+def _adversarial(section: Section) -> dict[str, Figure]:
     epsilon = float(section.settings.get("epsilon", 0.01))
     places = list(dict.fromkeys(p["layer"] for p in section.points))
     groups = [(_place(n), [(p["tvd"], p["jsd"]) for p in section.points if p["layer"] == n]) for n in places]
@@ -71,9 +85,9 @@ def _adversarial(section: Section) -> dict[str, str]:
     return {"jsd_tvd": drawn}
 
 
-def _guided(section: Section) -> dict[str, str]:
+def _guided(section: Section) -> dict[str, Figure]:
     names = [r["guide"] for r in section.rows]
-    drawn = charts.bars(
+    drawn = charts.plain_bars(
         "Accuracy on held-out examples",
         names,
         [r["accuracy"] for r in section.rows],
@@ -88,7 +102,7 @@ def _place(layer: Any) -> str:
     return "all layers" if layer == "all" else f"layer {layer}"
 
 
-DRAWN: dict[str, Callable[[Section], dict[str, str]]] = {
+DRAWN: dict[str, Callable[[Section], dict[str, Figure]]] = {
     "agreement": _agreement,
     "counterfactual": _counterfactual,
     "adversarial": _adversarial,
@@ -175,7 +189,7 @@ def fragment(found: Diagnosis) -> str:
         body = "".join(
             "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(c)))}</td>" for c in columns) + "</tr>" for row in rows
         )
-        drawn = "".join(f"<figure>{svg}</figure>" for svg in figures(section).values())
+        drawn = "".join(f"<figure>{drawn.svg}</figure>" for drawn in figures(section).values())
         notes = "".join(f"<li>{html.escape(note)}</li>" for note in _below(section, left))
         parts.append(
             f"<h2>{html.escape(section.title)}</h2><p>{html.escape(section.text)}</p>{drawn}"

@@ -1,4 +1,4 @@
-"""Evaluations as HTML: the table, and the curves with their bands as SVG that needs nothing else."""
+"""Evaluations: the table as HTML, curves with their bands and intervals as figures."""
 
 from __future__ import annotations
 
@@ -6,23 +6,134 @@ import html
 
 import numpy as np
 
+from whence.errors import InputError, UnknownNameError
 from whence.results.drawing import draws
 from whence.results.evaluation import Curve, Evaluation
-from whence.results.evaluation_files import grid, heading, notes
+from whence.results.evaluation_files import grid, heading, notes, shown
+from whence.viz.axes import MARGIN, Frame, number
+from whence.viz.colour import SERIES
+from whence.viz.drawing import FAINT, Dot, Drawing, Line, Polygon, Polyline, Shape, Text, stacked
+from whence.viz.figure import Figure, figure_of
+from whence.viz.metrics import Measure, clipped
 
-__all__ = ["chart", "fragment", "page"]
+__all__ = ["curves", "fragment", "intervals", "page", "summary"]
 
-# Okabe and Ito: told apart by colour-blind readers as well; dashes tell apart what comes after eight.
-COLOURS = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#000000", "#999933")
-DASHES = ("", "6 3", "2 3")
-WIDTH, HEIGHT = 460, 300
-LEFT, RIGHT, TOP, BOTTOM = 58, 14, 28, 44
+DASHES: tuple[tuple[float, ...], ...] = ((), (6, 3), (2, 3))
+"""Tell apart what comes after the last colour."""
+WIDTH, PLOT, STEP = 460.0, 220.0, 18.0
+
+
+def curves(result: Evaluation, metric: str) -> Figure:
+    """Mean curves of all methods with 95 % bands, best at the top of the legend."""
+    if metric not in result.metrics:
+        raise UnknownNameError("metric", metric, result.metrics)
+    if not any(name == metric for _, name in result.curves):
+        known = ", ".join(sorted({name for _, name in result.curves})) or "none here does"
+        raise InputError(f"{metric!r} has no curves (with curves: {known}): use whence.viz.intervals(result, metric)")
+    return Figure(lambda measure: _curves(result, metric, measure))
+
+
+def intervals(result: Evaluation, metric: str) -> Figure:
+    """The value of each method with its 95 % interval, best first."""
+    return Figure(lambda measure: _intervals(result, metric, measure))
+
+
+@figure_of(Evaluation)
+def summary(result: Evaluation) -> Figure:
+    """Every metric: its curves where it has some, else values with their intervals."""
+    drawn = {name for _, name in result.curves}
+
+    def layout(measure: Measure) -> Drawing:
+        parts = [(_curves if m in drawn else _intervals)(result, m, measure) for m in shown(result)]
+        return stacked(parts, columns=min(len(parts), 2), gap=0, title=f"evaluation of {', '.join(result.methods)}")
+
+    return Figure(layout)
+
+
+def _order(result: Evaluation, metric: str) -> list[str]:
+    """Methods, best first; those without a value last."""
+    sign = 1 if result.better.get(metric) == "lower" else -1
+    known = [m for m in result.methods if (m, metric) in result.measured]
+    return sorted(known, key=lambda m: (np.isnan(v := result.value(m, metric)), sign * v))
+
+
+def _titled(result: Evaluation, metric: str) -> list[Shape]:
+    better = result.better.get(metric)
+    shapes: list[Shape] = [Text(MARGIN, MARGIN + 12, metric, 14, bold=True)]
+    if better:
+        shapes.append(Text(WIDTH - MARGIN, MARGIN + 12, f"{better} is better", 11, FAINT, "end"))
+    return shapes
+
+
+def _curves(result: Evaluation, metric: str, measure: Measure) -> Drawing:
+    found = {method: c for (method, name), c in result.curves.items() if name == metric}
+    axis = result.axes[metric]
+    order = [method for method in _order(result, metric) if method in found]
+    low, high = _range(list(found.values()))
+    frame = Frame(
+        MARGIN + 52, MARGIN + 28, WIDTH - 2 * MARGIN - 58, PLOT, min(axis.points), max(axis.points), low, high
+    )
+    shapes: list[Shape] = [*_titled(result, metric), *frame.grid(axis.x, axis.y)]
+    pens = {method: n for n, method in enumerate(result.methods)}  # a method has one colour in all charts
+    for method in reversed(order):  # the best lies on top
+        curve, colour = found[method], SERIES[pens[method] % len(SERIES)]
+        band = (*frame.points(curve.x, curve.high), *frame.points(curve.x[::-1], curve.low[::-1]))
+        shapes.append(Polygon(band, colour, 0.13, method))
+    for method in reversed(order):
+        line, colour = frame.points(found[method].x, found[method].mean), SERIES[pens[method] % len(SERIES)]
+        shapes.append(Polyline(line, colour, 1.8, _dash(pens[method]), method))
+    top = frame.bottom + 58
+    for n, method in enumerate(order):
+        y = top + STEP * n
+        pen = pens[method]
+        shapes.append(Line(frame.left, y - 4, frame.left + 24, y - 4, SERIES[pen % len(SERIES)], 2.4, _dash(pen)))
+        value = result.estimate(method, metric)
+        shapes.append(Text(frame.left + 32, y, clipped(method, 180, measure, 11), 11))
+        spread = f"{value.value:.4f}  [{value.low:.4f}, {value.high:.4f}]"
+        shapes.append(Text(frame.right, y, spread, 10, FAINT, "end"))
+    return Drawing(WIDTH, top + STEP * (len(order) - 1) + 6 + MARGIN, tuple(shapes), f"{metric} by method")
+
+
+def _intervals(result: Evaluation, metric: str, measure: Measure) -> Drawing:
+    order = _order(result, metric)
+    found = [result.estimate(method, metric) for method in order]
+    labels = [clipped(method, 150, measure, 12) for method in order]
+    left = MARGIN + max((measure(label, 12, False) for label in labels), default=0) + 14
+    ends = [v for f in found for v in (f.low, f.high, f.value) if np.isfinite(v)] or [0.0, 1.0]
+    margin = 0.06 * (max(ends) - min(ends) or 1)
+    frame = Frame(
+        left, MARGIN + 26, WIDTH - MARGIN - left - 50, 24.0 * len(order), min(ends) - margin, max(ends) + margin
+    )
+    shapes: list[Shape] = [*_titled(result, metric), *frame.grid_across(about=4)]
+    for n, (label, f) in enumerate(zip(labels, found, strict=True)):
+        y = frame.top + 24 * n + 12
+        shapes.append(Text(left - 10, y + 4, label, 12, anchor="end"))
+        if np.isfinite(f.value):
+            shapes.append(Line(frame.x(f.low), y, frame.x(f.high), y, SERIES[0], 2.2))
+            tip = f"{order[n]} {f.value:.4f} [{f.low:.4f}, {f.high:.4f}]"
+            shapes.append(Dot(frame.x(f.value), y, 4, SERIES[0], title=tip))
+        shapes.append(Text(WIDTH - MARGIN, y + 4, number(f.value) if np.isfinite(f.value) else "–", 11, FAINT, "end"))
+    return Drawing(WIDTH, frame.bottom + 20 + MARGIN, tuple(shapes), f"{metric} by method")
+
+
+def _range(found: list[Curve]) -> tuple[float, float]:
+    low, high = min(float(c.low.min()) for c in found), max(float(c.high.max()) for c in found)
+    margin = 0.04 * (high - low or 1)
+    return low - margin, high + margin
+
+
+def _dash(n: int) -> tuple[float, ...]:
+    return DASHES[(n // len(SERIES)) % len(DASHES)]
+
+
+# -- HTML ----------------------------------------------------------------------------------------------------------
 
 
 @draws(Evaluation, "notebook")
 def fragment(result: Evaluation) -> str:
     """Table, settings and one chart per metric that has curves."""
-    charts = "".join(chart(result, metric) for metric in result.metrics if metric in result.axes)
+    drawn = list(dict.fromkeys(name for _, name in result.curves))
+    charts = "".join(curves(result, metric).svg for metric in drawn)
     facts = "".join(f"<li>{html.escape(note)}</li>" for note in notes(result))
     return (
         f'<div style="font-family:system-ui,sans-serif">{_table(result)}'
@@ -51,86 +162,3 @@ def _table(result: Evaluation) -> str:
 def _cell(cell: str) -> str:
     text = html.escape(cell.removesuffix(" *"))
     return f"<td><b>{text}</b></td>" if cell.endswith(" *") else f"<td>{text}</td>"
-
-
-def chart(result: Evaluation, metric: str) -> str:
-    """Mean curves of all methods with 95 % bands, best at the top of the legend."""
-    curves = {method: c for (method, name), c in result.curves.items() if name == metric}
-    if not curves:
-        return ""
-    axis = result.axes[metric]
-    sign = 1 if result.better.get(metric) == "lower" else -1
-    order = sorted(curves, key=lambda method: sign * result.value(method, metric))
-    bottom, top = _range(list(curves.values()))
-    frame = _Frame(min(axis.points), max(axis.points), bottom, top)
-    height = HEIGHT + 16 * len(order)
-    parts = [_grid_lines(frame), *(_line(frame, n, m, curves[m]) for n, m in enumerate(order))]
-    parts += [_legend(n, m, result.value(m, metric)) for n, m in enumerate(order)]
-    parts += [
-        f'<text x="{LEFT}" y="16" font-weight="bold">{html.escape(metric)}</text>',
-        f'<text x="{(LEFT + WIDTH - RIGHT) / 2:g}" y="{HEIGHT - 8}" text-anchor="middle">{html.escape(axis.x)}</text>',
-        f'<text transform="translate(12,{HEIGHT / 2:g}) rotate(-90)" text-anchor="middle">{html.escape(axis.y)}</text>',
-    ]
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {WIDTH} {height}" width="{WIDTH}" height="{height}" '
-        f'font-family="system-ui,sans-serif" font-size="11" role="img" aria-label="{html.escape(metric)}">'
-        f'<rect width="{WIDTH}" height="{height}" fill="#fff"/>{"".join(parts)}</svg>'
-    )
-
-
-class _Frame:
-    """Data to places in the picture."""
-
-    def __init__(self, left: float, right: float, bottom: float, top: float):
-        self.left, self.right, self.bottom, self.top = left, right, bottom, top
-
-    def x(self, value: float) -> float:
-        return LEFT + (value - self.left) / ((self.right - self.left) or 1) * (WIDTH - LEFT - RIGHT)
-
-    def y(self, value: float) -> float:
-        return HEIGHT - BOTTOM - (value - self.bottom) / ((self.top - self.bottom) or 1) * (HEIGHT - TOP - BOTTOM)
-
-    def points(self, xs: np.ndarray, ys: np.ndarray) -> str:
-        return " ".join(f"{self.x(a):.1f},{self.y(b):.1f}" for a, b in zip(xs, ys, strict=True))
-
-
-def _range(curves: list[Curve]) -> tuple[float, float]:
-    low, high = min(float(c.low.min()) for c in curves), max(float(c.high.max()) for c in curves)
-    margin = 0.04 * (high - low or 1)
-    return low - margin, high + margin
-
-
-def _grid_lines(frame: _Frame) -> str:
-    parts = []
-    for value in np.linspace(frame.bottom, frame.top, 5):
-        y = frame.y(value)
-        parts.append(f'<line x1="{LEFT}" x2="{WIDTH - RIGHT}" y1="{y:.1f}" y2="{y:.1f}" stroke="#ddd"/>')
-        parts.append(f'<text x="{LEFT - 5}" y="{y + 4:.1f}" text-anchor="end">{value:.3g}</text>')
-    for value in np.linspace(frame.left, frame.right, 6):
-        parts.append(
-            f'<text x="{frame.x(value):.1f}" y="{HEIGHT - BOTTOM + 15}" text-anchor="middle">{value:.3g}</text>'
-        )
-    return "".join(parts)
-
-
-def _line(frame: _Frame, n: int, method: str, curve: Curve) -> str:
-    colour = COLOURS[n % len(COLOURS)]
-    band = f"{frame.points(curve.x, curve.high)} {frame.points(curve.x[::-1], curve.low[::-1])}"
-    return (
-        f"<g><title>{html.escape(method)}</title>"
-        f'<polygon points="{band}" fill="{colour}" opacity=".12"/>'
-        f'<polyline points="{frame.points(curve.x, curve.mean)}" fill="none" stroke="{colour}" stroke-width="1.8"'
-        f' stroke-dasharray="{_dash(n)}"/></g>'
-    )
-
-
-def _legend(n: int, method: str, value: float) -> str:
-    y = HEIGHT + 16 * n
-    return (
-        f'<line x1="{LEFT}" x2="{LEFT + 26}" y1="{y}" y2="{y}" stroke="{COLOURS[n % len(COLOURS)]}" stroke-width="2.5"'
-        f' stroke-dasharray="{_dash(n)}"/><text x="{LEFT + 34}" y="{y + 4}">{html.escape(method)} {value:.4f}</text>'
-    )
-
-
-def _dash(n: int) -> str:
-    return DASHES[(n // len(COLOURS)) % len(DASHES)]

@@ -1,77 +1,107 @@
-"""Explanations as HTML: a fragment for notebooks and a page that stands alone. Tokens are escaped."""
+"""Explanations in a notebook: a small HTML fragment. Tokens are escaped; pages are made by `whence.viz.report`."""
 
 from __future__ import annotations
 
-import base64
 import html as escape_html
-import io
+from collections.abc import Callable
 
-from whence.results import Explanation
+from whence.results import Comparison, Explanation
 from whence.results.drawing import draws
-from whence.viz.colour import blend, contrast_text, scale_of
-from whence.viz.terminal import header, pieces, receipt
+from whence.viz.bidi import base_direction
+from whence.viz.colour import STEPS, blend, contrast_text, scale_of
+from whence.viz.overlays import overlay, panels
+from whence.viz.side_by_side import heading, name_of, special
+from whence.viz.terminal import header, receipt
+from whence.viz.typeset import pieces
 
-__all__ = ["fragment", "page"]
+__all__ = ["comparison", "fragment"]
+
+SHORT = 400
+"""Tokens up to which each carries its style: some viewers of notebooks drop style sheets."""
+CARD = (
+    "font-family:system-ui,sans-serif;line-height:1.9;background:#fff;color:#1b1f24;"
+    "padding:.6em .9em;border-radius:6px;overflow-wrap:anywhere"
+)
+"""Zero is white in dark notebooks as well, so the fragment brings its paper along."""
 
 
 @draws(Explanation, "notebook")
 def fragment(exp: Explanation) -> str:
     """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
-    body = _image(exp) if exp.is_image else _tokens(exp)
-    foot = (
-        f'<div style="opacity:.65;font-size:.85em">{escape_html.escape(receipt(exp))}</div>' if exp.conservation else ""
+    body = overlay(exp).svg if exp.is_image else _text(exp, *_styles(len(exp)))
+    notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
+    notes += [receipt(exp)] if exp.conservation else []
+    return f'<div style="{CARD}">{_sheet(len(exp))}<div><b>{_safe(header(exp))}</b></div>{body}{_foot(notes)}</div>'
+
+
+@draws(Comparison, "notebook")
+def comparison(results: Comparison) -> str:
+    """One row per explanation, each on its own scale."""
+    if results[0].is_image:
+        return f'<div style="{CARD}">{panels(results).svg}</div>'
+    size = sum(len(exp) for exp in results)
+    rows = "".join(
+        f'<tr><th style="text-align:left;vertical-align:top;white-space:nowrap;padding:0 1em 0 0;background:#fff">'
+        f'{_safe(name_of(exp, results))}</th><td style="text-align:start;padding:0;background:#fff">'
+        f"{_text(exp, *_styles(size))}</td></tr>"
+        for exp in results
     )
-    return (
-        f'<div style="font-family:system-ui,sans-serif;line-height:1.9">'
-        f"<div><b>{escape_html.escape(header(exp))}</b></div>"
-        f"{body}{foot}</div>"
-    )
+    table = f'<table style="border-collapse:collapse;color:#1b1f24;font-size:1em;line-height:1.9">{rows}</table>'
+    notes = [special(results)] if special(results) else []
+    return f'<div style="{CARD}">{_sheet(size)}<div><b>{_safe(heading(results))}</b></div>{table}{_foot(notes)}</div>'
 
 
-def _tokens(exp: Explanation) -> str:
-    scale = scale_of(exp.scores)
-    spans = []
-    for piece, score in zip(pieces(exp), exp.scores, strict=True):
-        colour = blend(float(score), scale)
-        style = f"background:rgb{colour};color:{contrast_text(colour)}".replace(" ", "")
-        spans.append(f'<span title="{score:+.4f}" style="{style}">{escape_html.escape(piece)}</span>')
-    return f'<div style="white-space:pre-wrap;overflow-wrap:anywhere">{"".join(spans)}</div>'
+def _safe(text: str) -> str:
+    return escape_html.escape(text)
 
 
-def _image(exp: Explanation) -> str:
-    scale, (rows, columns) = scale_of(exp.scores), exp.scores.shape
-    cells = "".join(
-        f'<rect x="{c}" y="{r}" width="1" height="1" fill="rgb{blend(float(exp.scores[r, c]), scale)}">'
-        f"<title>{exp.scores[r, c]:+.4f}</title></rect>"
-        for r in range(rows)
-        for c in range(columns)
-    )
-    heat = f'<svg viewBox="0 0 {columns} {rows}" width="224" shape-rendering="crispEdges">{cells}</svg>'
-    return f'<div style="display:flex;gap:1em">{_picture(exp)}{heat}</div>'
+def _foot(notes: list[str]) -> str:
+    return "".join(f'<div style="opacity:.7;font-size:.85em">{_safe(note)}</div>' for note in notes)
 
 
-def _picture(exp: Explanation) -> str:
-    if exp.image is None:
+def _text(exp: Explanation, style: Callable[[int], str], tips: bool) -> str:
+    """The tokens as spans; each is isolated, so that the order of one can't leak into the next."""
+    scale, spans = scale_of(exp.scores), []
+    found = pieces(exp) if exp.tokens else []
+    for piece in found:
+        score = float(exp.scores[piece.token])
+        tip = f' title="{score:+.4g}"' if tips else ""
+        dress = style(_level(score, scale))
+        gap = "\n" if "\n" in piece.gap else " " if piece.gap else ""
+        shown = _safe(piece.text)
+        spans.append(gap + (f"<span{tip}{dress}>{shown}</span>" if tip or dress else shown))
+    if not found:
+        named = ", ".join(f"{exp.feature(i)} {s:+.4g}" for i, s in enumerate(exp.scores[:100]))
+        return f"<div>{_safe(named)}</div>"
+    way = base_direction(exp.text or "".join(exp.tokens))
+    return f'<div dir="{way}" style="white-space:pre-wrap"><bdi>{"".join(spans)}</bdi></div>'
+
+
+def _level(score: float, scale: float) -> int:
+    """The shade as a number from -STEPS to STEPS."""
+    strength = min(1.0, abs(score) / scale) if score == score else 0.0
+    return round(strength * STEPS) * (-1 if score < 0 else 1)
+
+
+def _css(level: int) -> str:
+    colour = blend(level / STEPS, 1.0)
+    return f"background:rgb{colour};color:{contrast_text(colour)};border-radius:2px".replace(" ", "")
+
+
+def _styles(size: int) -> tuple[Callable[[int], str], bool]:
+    """How a shade is written, and whether tokens have tips: long inputs share a style sheet."""
+    if size <= SHORT:
+        return lambda level: f' style="{_css(level)}"' if level else "", True
+    return lambda level: f" class={_name(level)}" if level else "", size <= 4 * SHORT
+
+
+def _name(level: int) -> str:
+    return f"whence-{'f' if level > 0 else 'a'}{abs(level)}"
+
+
+def _sheet(size: int) -> str:
+    """The same rules in every fragment, so several on one page agree."""
+    if size <= SHORT:
         return ""
-    from PIL import Image
-
-    buffer = io.BytesIO()
-    Image.fromarray(exp.image).save(buffer, format="PNG")
-    data = base64.b64encode(buffer.getvalue()).decode()
-    style = "image-rendering:pixelated"
-    return f'<img alt="the explained image" width="224" style="{style}" src="data:image/png;base64,{data}">'
-
-
-@draws(Explanation, "html")
-def page(exp: Explanation) -> str:
-    """A file that needs nothing else."""
-    title = escape_html.escape(f"{exp.target} by {exp.method}")
-    facts = "".join(
-        f"<li>{escape_html.escape(str(k))}: {escape_html.escape(str(v))}</li>" for k, v in exp.provenance.items()
-    )
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{title}</title><style>:root{{color-scheme:light dark}}"
-        f"body{{max-width:60rem;margin:2rem auto;padding:0 1rem}}"
-        f"ul{{opacity:.65;font:0.85em system-ui}}</style>{fragment(exp)}<ul>{facts}</ul></html>"
-    )
+    rules = "".join(f".{_name(n)}{{{_css(n)}}}" for n in range(-STEPS, STEPS + 1) if n)
+    return f"<style>{rules}</style>"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 from rich.console import Group
@@ -34,7 +35,7 @@ def terminal(results: Comparison) -> Group:
     table.add_column()
     for exp in results:
         table.add_row(name_of(exp, results), picture(exp) if exp.is_image else tokens(exp, scale_of(exp.scores)))
-    parts = [Text(heading(results)), table]
+    parts: list[Any] = [Text(heading(results)), table]
     return Group(*parts, *([Text(special(results), style="dim")] if special(results) else []))
 
 

@@ -1,4 +1,4 @@
-"""TCAV results as a table for terminals and as bars per layer (SVG, HTML), drawn without any plotting library."""
+"""TCAV results as a table for terminals and as bars per layer."""
 
 from __future__ import annotations
 
@@ -7,72 +7,69 @@ from typing import Any
 
 from rich.console import Group
 from rich.table import Table
-from rich.text import Text
+from rich.text import Text as RichText
 
 from whence.results.drawing import draws
 from whence.results.tcav import TCAV, LayerScore
+from whence.viz.axes import MARGIN, Frame
+from whence.viz.drawing import FAINT, INK, Drawing, Line, Rect, Shape, Text
+from whence.viz.figure import Figure, figure_of
+from whence.viz.metrics import Measure, wrapped
+from whence.viz.ranking import BLUE, ORANGE
 
-__all__ = ["fragment", "page", "plain", "svg", "terminal"]
+__all__ = ["fragment", "page", "plain", "tcav_bars", "terminal"]
 
-FOR, AGAINST, UNSURE = "#e66101", "#2166ac", "#9aa0a6"
-HEIGHT, TOP, BOTTOM, LEFT, STEP, BAR = 320, 46, 62, 52, 64, 34
+UNSURE = "#9aa0a6"
+STEP, BAR = 64.0, 34.0
 COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
 
 
-@draws(TCAV, "svg")
-def svg(result: TCAV) -> str:
+@figure_of(TCAV)
+def tcav_bars(result: TCAV) -> Figure:
     """Bars with confidence intervals, a grey box for chance (mean ± std), stars where the difference is significant."""
-    width = LEFT + STEP * max(len(result.layers), 5) + 16
-    marks = "".join(_column(layer, LEFT + STEP * n + STEP / 2) for n, layer in enumerate(result.layers))
-    return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {HEIGHT}" width="{width}" height="{HEIGHT}" '
-        f'font-family="system-ui,sans-serif" font-size="12" fill="currentColor" role="img">'
-        f"<title>{html.escape(result.title)}</title>{_axis(width)}{marks}"
-        f'<text x="{LEFT}" y="{HEIGHT - 8}" opacity=".7">layer (below: held-out accuracy of its concept vectors)</text>'
-        f'<text x="14" y="{(TOP + HEIGHT - BOTTOM) / 2}" text-anchor="middle" '
-        f'transform="rotate(-90 14 {(TOP + HEIGHT - BOTTOM) / 2})">TCAV score</text>'
-        f'<text x="{LEFT}" y="18" font-weight="600">{html.escape(result.title)}</text></svg>'
-    )
+    return Figure(lambda measure: _bars(result, measure))
 
 
-def _y(score: float) -> float:
-    return round(HEIGHT - BOTTOM - (HEIGHT - BOTTOM - TOP) * score, 2)
+def _bars(result: TCAV, measure: Measure) -> Drawing:
+    columns = max(len(result.layers), 5)
+    room = STEP * columns
+    lines = wrapped(result.title, room + 44, measure, 14)
+    frame = Frame(MARGIN + 52, MARGIN + 18 * len(lines) + 26, room, 210)
+    shapes: list[Shape] = [Text(MARGIN, MARGIN + 13 + 18 * n, t, 14, bold=True) for n, t in enumerate(lines)]
+    shapes += [shape for shape in frame.grid(y="TCAV score") if getattr(shape, "y", 0) <= frame.bottom + 6]
+    shapes.append(Line(frame.left, frame.y(0.5), frame.right, frame.y(0.5), FAINT, 1, (4, 3)))
+    for n, layer in enumerate(result.layers):
+        shapes += _column(layer, frame, frame.left + STEP * n + STEP / 2 - 5, measure)
+    caption = "layer, and the held-out accuracy of its concept vectors"
+    shapes.append(Text(frame.left, frame.bottom + 54, caption, 11))
+    note = "grey: chance, mean ± standard deviation; grey bars (n.s.) can't be told from it"
+    notes = wrapped(note, room, measure, 10)
+    shapes += [Text(frame.left, frame.bottom + 70 + 14 * n, line, 10, FAINT) for n, line in enumerate(notes)]
+    height = frame.bottom + 60 + 14 * len(notes) + MARGIN
+    return Drawing(frame.right + MARGIN, height, tuple(shapes), f"TCAV, {result.title}")
 
 
-def _axis(width: int) -> str:
-    lines = []
-    for tick in (0.0, 0.25, 0.5, 0.75, 1.0):
-        dash = ' stroke-dasharray="4 3"' if tick == 0.5 else ""
-        lines.append(
-            f'<line x1="{LEFT}" x2="{width - 8}" y1="{_y(tick)}" y2="{_y(tick)}" stroke="currentColor" '
-            f'opacity="{0.5 if tick in (0, 0.5) else 0.15}"{dash}/>'
-            f'<text x="{LEFT - 6}" y="{_y(tick) + 4}" text-anchor="end">{tick:g}</text>'
-        )
-    return "".join(lines)
-
-
-def _column(layer: LayerScore, x: float) -> str:
-    colour = UNSURE if not layer.significant else FOR if layer.score >= layer.chance_score else AGAINST
-    low, high = (_y(v) for v in layer.interval)
-    up, down = _y(min(1.0, layer.chance_score + layer.chance_std)), _y(max(0.0, layer.chance_score - layer.chance_std))
-    stars = layer.stars or "n.s."
-    tip = html.escape(
+def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure) -> list[Shape]:
+    colour = UNSURE if not layer.significant else ORANGE if layer.score >= layer.chance_score else BLUE
+    low, high = (frame.y(v) for v in layer.interval)
+    up, down = (frame.y(layer.chance_score + way * layer.chance_std) for way in (1, -1))
+    top, beside = frame.y(layer.score), x + BAR / 2 + 2
+    tip = (
         f"layer {layer.layer}: {layer.score:.3f} (95% {layer.interval[0]:.3f} to {layer.interval[1]:.3f}), "
         f"chance {layer.chance_score:.3f} ± {layer.chance_std:.3f}, corrected p {_p(layer.p_corrected)}"
     )
-    name = layer.label if len(layer.label) <= 9 else "…" + layer.label[-8:]
-    return (
-        f"<g><title>{tip}</title>"
-        f'<rect x="{x - BAR / 2}" y="{_y(layer.score)}" width="{BAR}" height="{_y(0) - _y(layer.score):.2f}" '
-        f'fill="{colour}"/>'
-        f'<rect x="{x + BAR / 2 + 2}" y="{up}" width="8" height="{max(down - up, 1):.2f}" fill="currentColor" '
-        f'opacity=".25"/><line x1="{x + BAR / 2 + 2}" x2="{x + BAR / 2 + 10}" y1="{_y(layer.chance_score)}" '
-        f'y2="{_y(layer.chance_score)}" stroke="currentColor"/>'
-        f'<path d="M{x} {low}V{high}M{x - 6} {low}h12M{x - 6} {high}h12" stroke="currentColor" fill="none"/>'
-        f'<text x="{x}" y="{min(high, _y(layer.score)) - 6}" text-anchor="middle">{stars}</text>'
-        f'<text x="{x}" y="{_y(0) + 17}" text-anchor="middle">{html.escape(name)}</text>'
-        f'<text x="{x}" y="{_y(0) + 32}" text-anchor="middle" opacity=".7">{layer.accuracy:.2f}</text></g>'
-    )
+    name = layer.label if measure(layer.label, 11, False) < STEP - 4 else "…" + layer.label[-8:]
+    whiskers: list[Shape] = [Line(x, low, x, high, INK, 1.2)]
+    whiskers += [Line(x - 5, y, x + 5, y, INK, 1.2) for y in (low, high)]
+    return [
+        Rect(x - BAR / 2, top, BAR, frame.bottom - top, colour, title=tip),
+        Rect(beside, up, 8, max(down - up, 1), "#c4c9cf"),
+        Line(beside, frame.y(layer.chance_score), beside + 8, frame.y(layer.chance_score), FAINT, 1.2),
+        *whiskers,
+        Text(x, min(high, top) - 6, layer.stars or "n.s.", 11, anchor="middle"),
+        Text(x, frame.bottom + 17, name, 11, anchor="middle"),
+        Text(x, frame.bottom + 32, f"{layer.accuracy:.2f}", 10, FAINT, "middle"),
+    ]
 
 
 @draws(TCAV, "notebook")
@@ -84,7 +81,7 @@ def fragment(result: TCAV) -> str:
     )
     notes = "".join(f"<p>{html.escape(line)}</p>" for line in (result.summary, *_notes(result)))
     return (
-        f'<div style="font-family:system-ui,sans-serif">{svg(result)}'
+        f'<div style="font-family:system-ui,sans-serif">{tcav_bars(result).svg}'
         f'<table style="border-spacing:1em .2em;text-align:right"><tr>{head}</tr>{rows}</table>{notes}'
         "<p>Grey boxes: chance, mean ± standard deviation of vectors between random sets. Grey bars (n.s.) can't "
         "be told from chance.</p></div>"
@@ -112,8 +109,8 @@ def terminal(result: TCAV) -> Group:
         table.add_column(column, justify="left" if column in ("layer", "") else "right", no_wrap=True)
     for layer in result.layers:
         table.add_row(*_cells(layer), style=None if layer.significant else "dim")
-    lines: list[Any] = [Text(result.title, style="bold"), table, Text(result.summary, style="dim")]
-    return Group(*lines, *(Text(note, style="yellow") for note in _notes(result)))
+    lines: list[Any] = [RichText(result.title, style="bold"), table, RichText(result.summary, style="dim")]
+    return Group(*lines, *(RichText(note, style="yellow") for note in _notes(result)))
 
 
 @draws(TCAV, "txt")

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import unicodedata
+
 from rich.console import Group
 from rich.text import Text
 
 from whence.results import Explanation
 from whence.results.drawing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
+from whence.viz.typeset import pieces
 
-__all__ = ["header", "picture", "pieces", "plain", "receipt", "render", "tokens"]
+__all__ = ["header", "picture", "plain", "receipt", "render", "tokens"]
 
 
 def header(exp: Explanation) -> str:
@@ -27,25 +30,19 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
     """The text itself, each token on its colour."""
     scale = scale_of(exp.scores) if scale is None else scale
     text = Text()
-    for piece, score in zip(pieces(exp), exp.scores, strict=True):
-        red, green, blue = background = blend(float(score), scale)
-        text.append(piece, style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
+    for piece in pieces(exp):
+        red, green, blue = background = blend(float(exp.scores[piece.token]), scale)
+        if "\n" in piece.gap:
+            text.append("\n")
+        else:
+            text.append(piece.gap, style="on rgb(255,255,255)")  # paper: zero is white in dark terminals as well
+        text.append(_printable(piece.text), style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
     return text
 
 
-def pieces(exp: Explanation) -> list[str]:
-    """Tokens with the white space that stood between them in the text; special tokens stand apart."""
-    pieces, end, glued = [], 0, True
-    for i, token in enumerate(exp.tokens):
-        start, stop = exp.offsets[i] if exp.offsets else (0, 0)
-        shown = token.replace("\n", "⏎").replace("\t", "→")
-        if exp.text is not None and exp.offsets and stop > start:
-            gap = exp.text[end:start] if start > end else "" if glued else " "
-            end, glued = max(end, stop), True
-        else:
-            gap, glued = "" if i == 0 or shown.startswith(" ") else " ", False
-        pieces.append(gap + shown)
-    return pieces
+def _printable(text: str) -> str:
+    """Without the control characters that terminals obey: a token can't move the cursor or clear the screen."""
+    return "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in text)
 
 
 def picture(exp: Explanation) -> Text:

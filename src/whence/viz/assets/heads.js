@@ -1,0 +1,140 @@
+// Attention, head by head: small maps of all heads, one large, and the tokens coloured by where one of them looks.
+"use strict";
+(function (whence) {
+  const { el } = whence;
+  const THUMB = 48;
+  const ARROWS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
+
+  const streamOf = ({ stream }) => (stream && stream !== "self" ? stream : "");
+
+  /**
+   * Draw into `root`. `source`: {layers: [{heads, stream}], load(layer), eager, failed(error), image}. `load` promises
+   * {maps, maxima, axes}: bytes (head, query, key), and tokens of queries and keys. Layers load one by one or when clicked.
+   */
+  function heads(root, source) {
+    const state = { layer: 0, head: 0, token: 0, isRow: true };
+    const loaded = new Map();
+    let strength = whence.strengths(true);
+
+    const grid = el("div", { class: "w-heads", role: "radiogroup", "aria-label": "Heads: a row per layer" });
+    const name = el("h3");
+    const pick = (i) => {
+      state.token = i;
+      return current().then(drawToken);
+    };
+    const map = whence.largeMap((query, key) => pick(state.isRow ? query : key));
+    const looks = whence.looks(pick, source.image);
+
+    const thumbs = source.layers.map((layer, number) => {
+      const buttons = Array.from({ length: layer.heads }, (_, head) => {
+        const label = `Layer ${number}, head ${head}`;
+        const on = { click: () => choose(number, head).catch(failed) };
+        const options = { type: "button", role: "radio", class: "w-thumb", "aria-label": label, title: label, on };
+        return el("button", { ...options, tabindex: -1, "aria-checked": "false" }, el("canvas"));
+      });
+      const title = el("span", { class: "w-quiet", text: `${number} ${streamOf(layer)}` });
+      grid.append(el("div", { class: "w-layer" }, title, el("div", { class: "w-thumbs" }, buttons)));
+      return buttons;
+    });
+    grid.addEventListener("keydown", (event) => {
+      const step = ARROWS[event.key];
+      if (!step) return;
+      event.preventDefault();
+      const layer = Math.max(0, Math.min(thumbs.length - 1, state.layer + step[0]));
+      const head = Math.max(0, Math.min(thumbs[layer].length - 1, state.head + step[1]));
+      choose(layer, head).then(() => thumbs[layer][head].focus(), failed);
+    });
+
+    async function fetched(number) {
+      if (!loaded.has(number)) loaded.set(number, source.load(number));
+      try {
+        const layer = await loaded.get(number);
+        return Object.assign(layer, { queries: layer.axes[0].length, keys: layer.axes[1].length });
+      } catch (error) {
+        loaded.delete(number); // the next click tries again
+        throw error;
+      }
+    }
+    const current = () => fetched(state.layer);
+
+    function drawThumbs(number, layer) {
+      thumbs[number].forEach((button, head) => {
+        const [rows, columns] = [Math.min(THUMB, layer.queries), Math.min(THUMB, layer.keys)];
+        whence.drawHead(button.firstChild, layer, head, rows, columns, strength);
+        button.classList.add("w-ready");
+      });
+    }
+
+    function mark(on) {
+      const button = thumbs[state.layer][state.head];
+      button.tabIndex = on ? 0 : -1;
+      button.setAttribute("aria-checked", String(on));
+    }
+
+    async function choose(number, head) {
+      mark(false);
+      Object.assign(state, { layer: number, head });
+      mark(true);
+      const layer = await fetched(number);
+      if (!thumbs[number][0].classList.contains("w-ready")) drawThumbs(number, layer);
+      if (state.layer === number && state.head === head) drawMap(layer); // else another was chosen meanwhile
+    }
+
+    function drawMap(layer) {
+      const stream = streamOf(source.layers[state.layer]);
+      name.textContent = `Layer ${state.layer}${stream ? ` (${stream})` : ""}, head ${state.head}`;
+      map.draw(layer, state.head, strength);
+      drawToken(layer);
+    }
+
+    function drawToken(layer) {
+      state.token = Math.min(state.token, (state.isRow ? layer.queries : layer.keys) - 1);
+      map.frame(state.token, state.isRow);
+      looks.draw(layer, state.head, state.token, state.isRow);
+    }
+
+    const directions = [
+      ["from", "Where it looks"],
+      ["to", "Who looks at it"],
+    ];
+    const turn = (direction) => {
+      state.isRow = direction === "from";
+      return current().then(drawToken);
+    };
+    const lift = async (on) => {
+      strength = whence.strengths(on);
+      for (const number of loaded.keys()) drawThumbs(number, await fetched(number));
+      drawMap(await current());
+    };
+    const caption = "Queries go down, keys to the right. Click a row, or a token, to see where it looks.";
+    const figure = el("figure", {}, name, map.root, el("figcaption", { class: "w-quiet", text: caption }));
+    const tools = [
+      whence.choice("Direction", directions, "from", turn),
+      whence.toggle("Lift weak attention", true, lift),
+    ];
+    const title = el("h3", { text: "Heads: layers go down, heads to the right" });
+    root.replaceChildren(
+      el("section", { class: "w-card w-noprint" }, title, grid),
+      el(
+        "section",
+        { class: "w-card" },
+        el("div", { class: "w-tools" }, tools),
+        el("div", { class: "w-look" }, figure, looks.side),
+        looks.root,
+      ),
+    );
+
+    function failed(error) {
+      if (source.failed) return source.failed(error);
+      return root.prepend(el("p", { class: "w-error", role: "alert", text: error.message }));
+    }
+    choose(0, 0)
+      .then(async () => {
+        for (let n = 1; source.eager && n < thumbs.length; n++) drawThumbs(n, await fetched(n));
+        root.classList.add("w-complete");
+      })
+      .catch(failed);
+  }
+
+  Object.assign(whence, { heads });
+})((globalThis.whence ??= {}));

@@ -1,0 +1,119 @@
+"""Coloured text as LaTeX: a fragment for \\input, which needs the package xcolor and nothing else."""
+
+from __future__ import annotations
+
+from itertools import pairwise
+
+import numpy as np
+
+from whence.results import Comparison, Explanation
+from whence.results.drawing import draws
+from whence.viz.colour import contrast_text, scale_of, shade
+from whence.viz.side_by_side import name_of
+from whence.viz.terminal import header, receipt
+from whence.viz.typeset import Piece, is_wide, pieces, spaced
+
+__all__ = ["comparison", "escaped", "explanation"]
+
+SPECIAL = {
+    "\\": r"\textbackslash{}",
+    "{": r"\{",
+    "}": r"\}",
+    "$": r"\$",
+    "&": r"\&",
+    "#": r"\#",
+    "%": r"\%",
+    "_": r"\_",
+    "^": r"\textasciicircum{}",
+    "~": r"\textasciitilde{}",
+    "<": r"\textless{}",
+    ">": r"\textgreater{}",
+    "|": r"\textbar{}",
+    '"': r"\textquotedbl{}",
+    "`": r"\textasciigrave{}",
+    "'": r"\textquotesingle{}",
+    "-": "-{}",  # -- would become a dash
+    "⏎": r"$\hookleftarrow$",
+    "→": r"$\rightarrow$",
+    "␣": r"\textvisiblespace{}",
+}
+"""Everything that LaTeX would take for something else."""
+HEAD = r"""% Coloured tokens, made by whence: \input this file. Needs \usepackage[T1]{fontenc} and \usepackage{xcolor}.
+% Scripts beyond Latin need XeLaTeX or LuaLaTeX and a font that has them.
+"""
+SET = r"\setlength{\fboxsep}{0pt}\setlength{\parindent}{0pt}\raggedright"
+EDGE = r"\hspace{1pt}"
+"""Colour stands out a little at the edges of words, and not between the tokens of one."""
+
+
+def escaped(text: str) -> str:
+    """The text as LaTeX shows it, character by character.
+
+    >>> escaped("50% of $x_1$")
+    '50\\\\% of \\\\$x\\\\_1\\\\$'
+    """
+    return "".join(SPECIAL.get(c, c if c.isprintable() else " ") for c in text)
+
+
+@draws(Explanation, "tex")
+def explanation(exp: Explanation) -> str:
+    """A paragraph of coloured tokens with heading and receipt."""
+    body = _patches(exp) if exp.is_image else _tokens(exp, scale_of(exp.scores))
+    notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
+    notes += [receipt(exp)] if exp.conservation else []
+    foot = "".join(f"\\par{{\\footnotesize {escaped(note)}}}%\n" for note in notes)
+    title = "\\quad ".join(escaped(part) for part in header(exp).split("   "))
+    return f"{HEAD}{{{SET}%\n\\textbf{{{title}}}\\par\n{body}%\n{foot}\\par}}\n"
+
+
+@draws(Comparison, "tex")
+def comparison(results: Comparison) -> str:
+    """One paragraph per method, each on its own scale."""
+    rows = []
+    for exp in results:
+        body = _patches(exp) if exp.is_image else _tokens(exp, scale_of(exp.scores))
+        rows.append(f"\\textbf{{{escaped(name_of(exp, results))}}}\\quad\n{body}\\par\n")
+    return f"{HEAD}{{{SET}%\n{''.join(rows)}}}\n"
+
+
+def _tokens(exp: Explanation, scale: float) -> str:
+    """Boxes with break points between words; \\strut makes them equally high."""
+    if not exp.tokens:
+        return ", ".join(f"{exp.feature(i)} ${s:+.4f}$" for i, s in enumerate(exp.scores))
+    found = pieces(exp)
+    apart = [True, *(spaced(before, after) for before, after in pairwise(found)), True]
+    parts = []
+    for n, piece in enumerate(found):
+        text = escaped(piece.text.strip() or "␣")
+        text = (EDGE if apart[n] else "") + text + (EDGE if apart[n + 1] else "")
+        parts.append((_gap(piece) if n else "") + _box(text, float(exp.scores[piece.token]), scale))
+    return "".join(parts)
+
+
+def _gap(piece: Piece) -> str:
+    if "\n" in piece.gap:
+        return "\\par\n"
+    if piece.gap or piece.text[:1].isspace():
+        return "\n"
+    return "\\allowbreak\n" if is_wide(piece.text[:1]) else "%\n"
+
+
+def _box(shown: str, score: float, scale: float) -> str:
+    fill = shade(score, scale)
+    red, green, blue = (int(fill[i : i + 2], 16) for i in (1, 3, 5))
+    if fill == "#ffffff":
+        return shown
+    if contrast_text((red, green, blue)) == "#ffffff":
+        shown = f"\\textcolor{{white}}{{{shown}}}"
+    return f"\\colorbox[RGB]{{{red},{green},{blue}}}{{\\strut{{}}{shown}}}"
+
+
+def _patches(exp: Explanation) -> str:
+    """The heat map of an image as rows of small boxes."""
+    scale = scale_of(np.asarray(exp.scores))
+    rows = []
+    for row in exp.scores:
+        fills = [shade(float(score), scale) for score in row]
+        cells = (",".join(str(int(f[i : i + 2], 16)) for i in (1, 3, 5)) for f in fills)
+        rows.append("".join(f"\\textcolor[RGB]{{{cell}}}{{\\rule{{1.5ex}}{{1.5ex}}}}" for cell in cells))
+    return "{\\offinterlineskip\\parindent0pt\\par\n" + "\\par\n".join(rows) + "\\par}\n"

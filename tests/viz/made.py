@@ -1,0 +1,107 @@
+"""Results to draw, made by hand."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+
+from whence.results import AttentionMaps, Comparison, Conservation, Explanation, Prediction
+from whence.results.audit import Audit, AuditRow
+from whence.results.diagnosis import Diagnosis, Section
+from whence.results.evaluation import Axis, Evaluation, Measured, Measurement
+from whence.results.tcav import TCAV, LayerScore
+
+
+def explanation(text: str = "a gem", scores: list[float] | None = None, cut: int = 0, **more) -> Explanation:
+    """Words and signs as tokens, cut after `cut` letters."""
+    tokens, offsets, words = [], [], []
+    for n, found in enumerate(re.finditer(r"\w+|[^\w\s]", text)):
+        start, stop = found.span()
+        for at in range(start, stop, cut or stop - start):
+            offsets.append((at, min(at + (cut or stop), stop)))
+            tokens.append(text[slice(*offsets[-1])])
+            words.append(n)
+    values = np.linspace(-1, 1, len(tokens)) if scores is None else np.array(scores)
+    given = {"target": "positive", "target_score": 1.5, "method": "lrp", **more}
+    return Explanation(
+        scores=values, tokens=tuple(tokens), offsets=tuple(offsets), word_ids=tuple(words), text=text, **given
+    )
+
+
+def image(**more) -> Explanation:
+    picture = np.zeros((8, 8, 3), np.uint8)
+    picture[:4] = 255
+    given = {"target": "3", "target_score": 2.0, "method": "lrp", "image": picture, **more}
+    return Explanation(scores=np.array([[1.0, 0.0], [0.0, -1.0]]), **given)
+
+
+def evaluation() -> Evaluation:
+    rows = {name: [Measurement((v,), (1.0,), (0.0, v, 1.0)) for v in (0.2, 0.4, level)] for name, level in LEVELS}
+    flat = {name: [Measurement((v,)) for v in (0.1, level)] * 1 + [Measurement((level,))] for name, level in LEVELS}
+    measured = {(name, "auac"): Measured.of(found) for name, found in rows.items()}
+    measured |= {(name, "f1"): Measured.of(found) for name, found in flat.items()}
+    return Evaluation(
+        methods=tuple(name for name, _ in LEVELS),
+        metrics=("auac", "f1"),
+        measured=measured,
+        better={"auac": "higher", "f1": "higher"},
+        axes={"auac": Axis((0.0, 0.5, 1.0), "share of features", "probability")},
+        inputs=("one", "two", "three"),
+        resamples=50,
+    )
+
+
+LEVELS = (("lrp", 0.9), ("<b>", 0.5))
+
+
+def tcav() -> TCAV:
+    layers = tuple(
+        LayerScore(
+            f"layer.{n}", n, (score, score), (0.4, 0.6), (0.1, 0.2), (0.8, 0.9), (score - 0.1, score + 0.1), p, p, p
+        )
+        for n, (score, p) in enumerate(((0.8, 0.0001), (0.5, 0.9), (0.2, 0.02)))
+    )
+    return TCAV("zebra", "striped", "random", layers, 10, 0.9, 5, "mean", 2)
+
+
+def maps() -> AttentionMaps:
+    one = np.array([[[0.25, 0.75], [1.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]])
+    return AttentionMaps(maps=(one, one[::-1].copy()), tokens=("a", "gem"), text="a gem")
+
+
+def audit() -> Audit:
+    rows = (
+        AuditRow("model.layers.0.mlp", "linear", {"bias": 0.5}),
+        AuditRow("classifier", "linear", {"bias": 1.0, "unruled": 9.0}),
+        AuditRow("model.layers.1.norm", "layer_norm", {"bias": -0.25, "norm": 0.25}),
+        AuditRow("model.embeddings", "add", {"position": 0.5}),
+        AuditRow("model.layers.10.mlp", "linear", {}),
+    )
+    return Audit("toy", "exact", "positive", 2.0, 4.0, rows)
+
+
+def diagnosis() -> Diagnosis:
+    rows = ({"guide": "uniform", "accuracy": 0.5, "spread": 0.1},)
+    return Diagnosis("toy", 4, (Section("guided", "Does it help?", rows, "It does not.", points=rows),))
+
+
+def every() -> dict[str, object]:
+    """One result of every type and kind."""
+    receipt = Conservation(1.0, 1.5, {"bias": 0.5})
+    sure = Prediction(("positive", "negative"), (1.5, -1.5), (0.95, 0.05))
+    text = explanation("a <script> gem", conservation=receipt, prediction=sure)
+    bare = Explanation(scores=np.array([0.5, -0.5, 0.0]), target="y", method="gi")
+    return {
+        "text": text,
+        "image": image(),
+        "numbers": bare,
+        "comparison": Comparison((text, explanation("a <script> gem", method="gi"))),
+        "images": Comparison((image(), image(method="gi"))),
+        "comparison of numbers": Comparison((bare, bare)),
+        "evaluation": evaluation(),
+        "tcav": tcav(),
+        "maps": maps(),
+        "audit": audit(),
+        "diagnosis": diagnosis(),
+    }
