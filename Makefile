@@ -25,8 +25,8 @@ test: $(STAMP)   ## run the tests
 check: lint types ## lint and types
 
 lint: $(STAMP)
-	$(BIN)/ruff check src tests zoo benchmarks training examples
-	$(BIN)/ruff format --check src tests zoo benchmarks training examples
+	$(BIN)/ruff check src tests zoo benchmarks training examples docs
+	$(BIN)/ruff format --check src tests zoo benchmarks training examples docs
 
 types: $(STAMP)
 	$(BIN)/mypy

@@ -38,7 +38,7 @@ def main() -> None:
         shot(browser, report.resolve().as_uri(), folder / "report.png", 1200, 820, dark=True)
         shot(browser, heads.resolve().as_uri(), folder / "heads.png", 1200, 820)
         browser.close()
-    report.unlink(), heads.unlink()  # noqa: B018
+    report.unlink(), heads.unlink()
 
 
 def terminal(path: Path) -> None:

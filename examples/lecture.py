@@ -52,8 +52,8 @@ def main() -> None:
         both = whence.compare(model, text, ["grad_sam", "shap", "lrp"])
         print(f"   {text:<29} " + ", ".join(f"{exp.method} {_place(exp, '[CLS]')} of {len(exp)}" for exp in both))
     print(
-        "   Grad-SAM weighs attention, and [CLS] is where the answer is read from: attention to it matters whatever it\n"
-        "   says. SHAP asks what happens without the token, and [CLS] is the same in every sentence."
+        "   Grad-SAM weighs attention, and the answer is read at [CLS]: attention to it matters whatever it says.\n"
+        "   SHAP asks what happens without the token, and [CLS] is the same in every sentence."
     )
 
     print("\n5. One head in two layers: the strongest links of 'I cannot wait for next time'")

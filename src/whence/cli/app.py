@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 
-__all__ = ["Device", "Dtype", "Model", "Remote", "Target", "Task", "app", "target_of"]
+__all__ = ["Data", "Device", "Dtype", "Model", "Remote", "Target", "Task", "Truncate", "app", "target_of"]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -22,6 +23,11 @@ Target = Annotated[
 Task = Annotated[str | None, typer.Option(help="What the model does, if its name does not say.")]
 Device = Annotated[str | None, typer.Option(help="cpu, cuda, …")]
 Dtype = Annotated[str | None, typer.Option(help="float32, bfloat16, float16.")]
+Data = Annotated[
+    Path | None,
+    typer.Option(help=".tsv (label TAB text), .csv or .jsonl with text and label, or a text per line; also .gz."),
+]
+Truncate = Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")]
 Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 

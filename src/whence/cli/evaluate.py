@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.app import Device, Dtype, Model, Remote, Task, app
+from whence.cli.app import Data, Device, Dtype, Model, Remote, Task, Truncate, app
 
 __all__ = ["evaluate"]
 
@@ -19,10 +19,7 @@ QUICK = 24
 @app.command()
 def evaluate(
     model: Model = "sentiment",
-    data: Annotated[
-        Path | None,
-        typer.Option(help=".tsv (label TAB text), .csv or .jsonl with text and label, or a text per line; also .gz."),
-    ] = None,
+    data: Data = None,
     methods: Annotated[str, typer.Option(help="Comma-separated names, or paths of saved recipes.")] = METHODS,
     metrics: Annotated[str, typer.Option(help="Comma-separated names.")] = "auac,au_mse",
     target: Annotated[str | None, typer.Option(help="Explain the 'predicted' class or the 'true' label.")] = None,
@@ -33,7 +30,7 @@ def evaluate(
     limit: Annotated[int | None, typer.Option(help="Draw this many examples.")] = None,
     seed: Annotated[int, typer.Option(help="Of the draw and the bootstrap.")] = 0,
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} examples: a minute on two cores.")] = False,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")] = False,
+    truncate: Truncate = False,
     resume: Annotated[Path | None, typer.Option(help="Journal to go on with after an interruption.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .csv .parquet .md .json .html .txt")] = None,
     task: Task = None,

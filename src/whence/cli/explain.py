@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.app import Device, Dtype, Model, Remote, Target, Task, app, target_of
+from whence.cli.app import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
 from whence.errors import InputError
 
 __all__ = ["explain"]
@@ -32,7 +32,7 @@ def explain(
     top: Annotated[int | None, typer.Option(help="Only the N strongest features.")] = None,
     generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain them.")] = None,
     continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")] = False,
+    truncate: Truncate = False,
     save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per input.")] = False,
     task: Task = None,

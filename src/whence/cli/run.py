@@ -7,7 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.app import Device, Dtype, Model, Remote, Target, Task, app, target_of
+from whence.cli.app import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
 from whence.errors import InputError
 
 __all__ = ["run", "show", "summary"]
@@ -33,7 +33,7 @@ def run(
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens in a batch; default: measured.")] = None,
     scores: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
     special: Annotated[bool, typer.Option("--special/--no-special", help="Keep special tokens.")] = True,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")] = False,
+    truncate: Truncate = False,
     generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain them.")] = None,
     split: Annotated[str, typer.Option(help="Split of a hub data set.")] = "train",
     subset: Annotated[str | None, typer.Option(help="Subset of a hub data set.")] = None,

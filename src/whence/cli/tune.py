@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.app import Device, Dtype, Model, Remote, Task, app
+from whence.cli.app import Data, Device, Dtype, Model, Remote, Task, Truncate, app
 
 __all__ = ["tune"]
 
@@ -15,10 +15,7 @@ __all__ = ["tune"]
 @app.command()
 def tune(
     model: Model = "sentiment",
-    data: Annotated[
-        Path | None,
-        typer.Option(help=".tsv (label TAB text), .csv or .jsonl with text and label, or a text per line; also .gz."),
-    ] = None,
+    data: Data = None,
     metric: Annotated[str, typer.Option(help="What to search by.")] = "auac",
     calibration: Annotated[int | None, typer.Option(help="Examples to search on.")] = None,
     held_out: Annotated[int | None, typer.Option(help="Examples to report on.")] = None,
@@ -26,7 +23,7 @@ def tune(
     name: Annotated[str, typer.Option(help="The recipe's name.")] = "tuned",
     target: Annotated[str, typer.Option(help="Explain the 'predicted' class or the 'true' label.")] = "predicted",
     seed: Annotated[int, typer.Option(help="Of the draw and the search.")] = 0,
-    truncate: Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")] = False,
+    truncate: Truncate = False,
     save: Annotated[Path | None, typer.Option(help="Write the recipe (.json) or the report (.md .txt .html).")] = None,
     task: Task = None,
     device: Device = None,

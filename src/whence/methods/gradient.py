@@ -17,7 +17,6 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import AbstractTarget, Custom, Term, sum_of_terms
 from whence.progress import track
-from whence.results import Prediction
 
 __all__ = ["Asked", "ask"]
 
@@ -34,8 +33,13 @@ class Asked:
     terms: list[list[Term]]
     custom: Custom | None
 
-    def prediction(self, n: int) -> Prediction:
-        return self.model.prediction(self.here.outputs, self.examples, n)
+    def facts(self, n: int) -> dict[str, Any]:
+        """What is known of example `n` whatever its scores: the target and the prediction."""
+        return {
+            "target": self.names[n],
+            "target_score": float(self.here.target[n]),
+            "prediction": self.model.prediction(self.here.outputs, self.examples, n),
+        }
 
     def scores(self, relevance: dict[str, Tensor], n: int, row: int | None = None) -> np.ndarray:
         """Scores of example `n`, padding cut away, from row `row` of a batch (its own, unless rows are copies)."""

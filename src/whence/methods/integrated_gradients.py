@@ -71,9 +71,7 @@ class IntegratedGradients(AbstractMethod):
                 model,
                 example,
                 scores=sums[n],
-                target=asked.names[n],
-                target_score=float(asked.here.target[n]),
-                prediction=asked.prediction(n),
+                **asked.facts(n),
                 conservation=Conservation(
                     inputs=float(np.sum(sums[n])),
                     target=float(asked.here.target[n]),

@@ -46,9 +46,7 @@ class Saliency(AbstractMethod):
                     model,
                     example,
                     scores=np.sqrt(scores) if self.norm == "l2" else scores,
-                    target=asked.names[n],
-                    target_score=float(asked.here.target[n]),
-                    prediction=asked.prediction(n),
+                    **asked.facts(n),
                 )
             )
         return results

@@ -63,9 +63,7 @@ class SmoothGrad(AbstractMethod):
                 model,
                 example,
                 scores=sums[n],
-                target=asked.names[n],
-                target_score=float(asked.here.target[n]),
-                prediction=asked.prediction(n),
+                **asked.facts(n),
             )
             for n, example in enumerate(examples)
         ]

@@ -10,14 +10,14 @@ from typing import Any, overload
 
 from whence.errors import InputError
 from whence.results import files
-from whence.results.drawing import draw, save_as
+from whence.results.drawing import Drawn, save_as
 from whence.results.explanation import Explanation
 
 __all__ = ["Comparison"]
 
 
 @dataclass(frozen=True, eq=False)
-class Comparison(Sequence[Explanation]):
+class Comparison(Drawn, Sequence[Explanation]):
     """Explanations of one input, to be looked at side by side. Reads like a list of them.
 
     >>> import numpy as np
@@ -73,15 +73,6 @@ class Comparison(Sequence[Explanation]):
     def save(self, path: str | Path) -> Path:
         """Write to `path`; the suffix decides the format, as for a single explanation."""
         return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)})
-
-    def _repr_html_(self) -> str:
-        return draw(self, "notebook")
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
-
-    def __str__(self) -> str:
-        return draw(self, "txt")
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.methods)} for {', '.join(map(repr, self.targets))}>"

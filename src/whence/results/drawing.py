@@ -10,7 +10,7 @@ from typing import Any
 
 from whence.errors import InputError
 
-__all__ = ["draw", "draws", "formats", "save_as", "write"]
+__all__ = ["Drawn", "draw", "draws", "formats", "save_as", "write"]
 
 _drawers: dict[tuple[type, str], Callable[[Any], Any]] = {}
 
@@ -73,3 +73,16 @@ def write(path: Path, content: str | bytes) -> Path:
     finally:
         temporary.unlink(missing_ok=True)
     return path
+
+
+class Drawn:
+    """A result that shows itself: in a notebook, in a terminal, and as plain text."""
+
+    def _repr_html_(self) -> str:
+        return draw(self, "notebook")
+
+    def __rich__(self) -> Any:
+        return draw(self, "terminal")
+
+    def __str__(self) -> str:
+        return draw(self, "txt")

@@ -11,7 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.results import files
 from whence.results.conservation import Conservation
-from whence.results.drawing import draw, save_as
+from whence.results.drawing import Drawn, save_as
 
 __all__ = ["Explanation", "Prediction", "Word"]
 
@@ -38,7 +38,7 @@ class Word(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Explanation:
+class Explanation(Drawn):
     """Scores of the features of one input for one target.
 
     >>> exp = Explanation(scores=np.array([0.1, 0.9]), tokens=("a", "gem"), target="positive", method="lrp")
@@ -173,15 +173,6 @@ class Explanation:
     def load(cls, path: str | Path) -> Explanation:
         """Read what `save` wrote as .json or .npz."""
         return files.load(cls, Path(path))
-
-    def _repr_html_(self) -> str:
-        return draw(self, "notebook")
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
-
-    def __str__(self) -> str:
-        return draw(self, "txt")
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.target!r} by {self.method}: {len(self)} features, top {self.top(3)}>"

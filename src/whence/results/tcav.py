@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.drawing import draw, save_as
+from whence.results.drawing import Drawn, save_as
 
 __all__ = ["TCAV", "LayerScore"]
 
@@ -114,7 +114,7 @@ class LayerScore:
 
 
 @dataclass(frozen=True)
-class TCAV:
+class TCAV(Drawn):
     """Scores of one concept for one target at one or more layers.
 
     `result[0]` is the first layer asked for; `result.at(10)` and `result.at("encoder.layer.10")` find one by number or
@@ -201,15 +201,6 @@ class TCAV:
     def load(cls, path: str | Path) -> TCAV:
         """Read what `save` wrote as .json."""
         return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-
-    def _repr_html_(self) -> str:
-        return draw(self, "notebook")
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
-
-    def __str__(self) -> str:
-        return draw(self, "txt")
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{la.label}: {la.score:.2f}{la.stars}" for la in self.layers)

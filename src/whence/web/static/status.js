@@ -1,0 +1,46 @@
+// The line above the results: what is under way, or what went wrong and what to do.
+const { el, say } = globalThis.whence;
+const place = document.getElementById("status");
+const view = document.getElementById("view");
+
+/** Say that something is under way; `stop` ends it. */
+export function busy(what, stop) {
+  view.setAttribute("aria-busy", "true");
+  view.inert = true; // a click on the old answer would be lost when the new one comes
+  const button = el("button", {
+    type: "button",
+    class: "w-button",
+    text: "Cancel",
+    on: { click: () => (stop(), quiet()) },
+  });
+  place.replaceChildren(el("div", { class: "wait" }, el("span", { text: `${what} …` }), button));
+}
+
+export function quiet() {
+  view.inert = false;
+  view.classList.remove("stale");
+  view.removeAttribute("aria-busy");
+  place.replaceChildren();
+}
+
+/** Show an error: its message, its hint, and a button that tries again. */
+export function problem(error, again = null) {
+  view.removeAttribute("aria-busy");
+  view.inert = false;
+  view.classList.add("stale"); // what is still shown belongs to another question
+  const worded =
+    typeof error.hint === "string"
+      ? error
+      : { message: "Something went wrong on this page.", hint: String(error.message ?? error) };
+  const wait = error.wait ? ` Try again in ${error.wait} s.` : "";
+  const box = el(
+    "div",
+    { class: "w-card problem", role: "alert" },
+    el("div", {}, el("p", { text: worded.message }), el("p", { text: `${worded.hint}${wait}` })),
+    again && (error.status === undefined || error.status === 0 || error.status >= 429)
+      ? el("button", { type: "button", class: "w-button", text: "Try again", on: { click: again } })
+      : null,
+  );
+  place.replaceChildren(box);
+  say(`${worded.message} ${worded.hint}`);
+}

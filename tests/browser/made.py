@@ -1,0 +1,73 @@
+"""Results made up for the pages: no model is asked."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from whence.results import Comparison, Explanation
+from whence.results.conservation import Conservation
+from whence.results.explanation import Prediction
+from whence.results.maps import AttentionMaps
+
+TEXT = "a gorgeous, witty film"
+TOKENS = ("[CLS]", "a", "gor", "geous", ",", "witty", "film", "[SEP]")
+OFFSETS = ((0, 0), (0, 1), (2, 5), (5, 10), (10, 11), (12, 17), (18, 22), (0, 0))
+WORDS = (None, 0, 1, 1, 1, 2, 3, None)
+SCORES = (0.0, 0.1, 1.0, 2.0, -0.25, 1.5, -1.0, 0.05)
+
+
+def explanation(**changes) -> Explanation:
+    values = {
+        "scores": np.array(SCORES),
+        "tokens": TOKENS,
+        "text": TEXT,
+        "offsets": OFFSETS,
+        "word_ids": WORDS,
+        "special": tuple(t.startswith("[") for t in TOKENS),
+        "target": "positive",
+        "target_score": 3.5,
+        "method": "lrp",
+        "options": {"norm": "detach"},
+        "prediction": Prediction(("positive", "negative"), (3.5, -3.0), (0.75, 0.25)),
+        "conservation": Conservation(inputs=3.4, target=3.5, sinks={"bias": 0.1}),
+        "provenance": {"model": "made up", "revision": "abc123", "whence": "0"},
+    }
+    return Explanation(**(values | changes))
+
+
+def comparison() -> Comparison:
+    """Two methods, two targets."""
+    scores = np.array(SCORES)
+    return Comparison(
+        tuple(
+            explanation(scores=sign * size * scores, target=target, target_score=sign * 3.5, method=method)
+            for target, sign in (("positive", 1), ("negative", -1))
+            for method, size in (("lrp", 1.0), ("gi", 0.01))
+        )
+    )
+
+
+def long(count: int) -> Explanation:
+    """A text of so many tokens."""
+    tokens = tuple(f"w{i}" for i in range(count))
+    ends = np.cumsum([len(t) + 1 for t in tokens])
+    return explanation(
+        scores=np.random.default_rng(0).normal(size=count),
+        tokens=tokens,
+        text=" ".join(tokens),
+        offsets=tuple((int(end) - len(t) - 1, int(end) - 1) for t, end in zip(tokens, ends, strict=True)),
+        word_ids=tuple(range(count)),
+        special=(False,) * count,
+    )
+
+
+def attention(tokens: int, layers: int, heads: int) -> AttentionMaps:
+    """Random attention in which token 3 looks at token 5 alone, in every head."""
+    rng = np.random.default_rng(0)
+    maps = []
+    for _ in range(layers):
+        weights = rng.exponential(size=(heads, tokens, tokens)).astype(np.float32) ** 4
+        weights[:, 3] = 0
+        weights[:, 3, 5] = 1
+        maps.append(weights / weights.sum(-1, keepdims=True))
+    return AttentionMaps(maps=tuple(maps), streams=("self",) * layers, tokens=tuple(f"w{i}" for i in range(tokens)))
