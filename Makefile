@@ -20,7 +20,7 @@ demo: $(STAMP)   ## explain a sentence with the bundled model
 	$(BIN)/whence explain "a gorgeous, witty, seductive movie"
 
 test: $(STAMP)   ## run the tests
-	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
 
 check: lint types ## lint and types
 

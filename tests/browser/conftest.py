@@ -16,6 +16,14 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """One process of several runs them all: starting Chromium and a server takes longer than most tests."""
+    here = Path(__file__).parent
+    for item in items:
+        if here in item.path.parents:
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
 def _found() -> str | None:
     return os.environ.get("CHROMIUM") or next(filter(None, map(shutil.which, NAMES)), None)
 

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import io
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from PIL import Image
@@ -48,6 +50,12 @@ def limited(sentiment, digits):
         return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
     return start
+
+
+def run_alone(coroutine):
+    """The result of a coroutine on an event loop in a thread of its own: browser tests keep one in the main thread."""
+    with ThreadPoolExecutor(1) as pool:
+        return pool.submit(asyncio.run, coroutine).result()
 
 
 def picture(size=(28, 28), form="PNG", mode="L", colour=0, **options) -> str:

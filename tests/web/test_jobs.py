@@ -11,7 +11,7 @@ import pytest
 
 import whence
 from tests import small
-from tests.web.conftest import refused
+from tests.web.conftest import refused, run_alone
 from whence import cancel
 from whence.web.app import create_app
 from whence.web.errors import ApiError
@@ -27,7 +27,7 @@ def run(coroutine):
         async with asyncio.timeout(PATIENCE):
             return await coroutine
 
-    return asyncio.run(bounded())
+    return run_alone(bounded())
 
 
 async def until(condition):

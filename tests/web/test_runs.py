@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 
 import httpx
@@ -10,7 +9,7 @@ import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import refused
+from tests.web.conftest import refused, run_alone
 from whence.errors import InputError
 from whence.results.files import to_wire
 from whence.runner.show import show
@@ -41,7 +40,7 @@ def get(out, sentiment):
             async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
                 return await client.get(path, params=query)
 
-        return asyncio.run(main())
+        return run_alone(main())
 
     return ask
 

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import httpx
 import pytest
 
-from tests.web.conftest import refused
+from tests.web.conftest import refused, run_alone
 from whence.web.app import create_app
 from whence.web.settings import Limits, Settings
 
@@ -62,7 +60,7 @@ def test_any_name_where_it_is_meant_for_others(sentiment):
         async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://anything") as client:
             assert (await client.get("/api/info")).status_code == 200
 
-    asyncio.run(main())
+    run_alone(main())
 
 
 @pytest.mark.parametrize("kind", ["text/plain", "application/x-www-form-urlencoded", "multipart/form-data", ""])
@@ -107,7 +105,7 @@ def test_bodies_are_measured_while_they_come(sentiment):
             assert (await client.post("/api/explain", content=exact, headers=headers)).status_code == 200
             refused(await client.post("/api/explain", content=exact + b" ", headers=headers), 413, "too_large")
 
-    asyncio.run(main())
+    run_alone(main())
 
 
 @pytest.mark.parametrize(
@@ -136,4 +134,4 @@ def test_a_folders_path_stays_private(tmp_path, sentiment):
         assert str(tmp_path) not in info.text + answer.text
         refused(by_path, 404, "unknown_model")
 
-    asyncio.run(main())
+    run_alone(main())
