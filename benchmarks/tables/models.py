@@ -69,13 +69,13 @@ def make(kind: str, teacher: Path, classes: int, seed: int = 0) -> tuple[nn.Modu
 
 
 def fit(
-    kind: str, module: nn.Module, tokenizer: Any, task: Task, device: str, *, limit: int | None = None
+    kind: str, module: nn.Module, tokenizer: Any, task: Task, device: str, *, quick: bool = False
 ) -> dict[str, Any]:
-    """Train on the task; returns what was done."""
+    """Train on the task; returns what was done. Quick: a single epoch on a few examples, of no use but to try."""
     start = time.time()
-    pairs = task.train[:limit]
+    pairs = task.train[: (128 if task.length <= 128 else 16) if quick else None]
     rate, batch = (5e-5, 64) if kind == "minilm" else (3e-4, 128)
-    epochs = task.epochs if kind == "minilm" else min(20, task.epochs * 3)
+    epochs = 1 if quick else task.epochs if kind == "minilm" else min(20, task.epochs * 3)
     module.to(device).train()
     trained = [p for p in module.parameters() if p.requires_grad]
     optimiser = torch.optim.AdamW(trained, lr=rate, weight_decay=0.01, fused=device == "cuda")

@@ -113,9 +113,10 @@ def load_task(name: str, data: Path) -> Task:
     return TEXT_TASKS[name](data)
 
 
-def load_mnist(data: Path) -> list[dict]:
+def load_mnist(data: Path, split: str, most: int | None = None) -> list[tuple[np.ndarray, int]]:
     with np.load(data / "mnist" / "mnist.npz") as arrays:
-        return [{"image": x, "label": int(y)} for x, y in zip(arrays["x_test"], arrays["y_test"], strict=True)]
+        images, digits = (arrays[f"{part}_{split}"][:most] for part in "xy")
+    return list(zip(images, digits.tolist(), strict=True))
 
 
 def load_movies(data: Path, split: str) -> list[dict]:
@@ -139,8 +140,8 @@ def load_movies(data: Path, split: str) -> list[dict]:
     return made
 
 
-def load_pets(data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Images (n, 96, 96, 3), masks of the animal (n, 96, 96), species 0 cat 1 dog, whether in the test split."""
+def load_pets(data: Path) -> dict[str, np.ndarray]:
+    """`images` (n, 96, 96, 3), `masks` of the animal, `species` (0 cat, 1 dog), `breeds` (0 to 36), `test` split."""
     from PIL import Image
 
     folder = data / "oxford_pets_96"
@@ -151,6 +152,10 @@ def load_pets(data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarra
         trimaps = packed[packed.files[0]]
     with (folder / "labels.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
-    species = np.array([int(r["species"]) - 1 for r in rows])
-    split = next(k for k in rows[0] if "split" in k)
-    return np.stack(pictures), trimaps == 1, species, np.array([r[split] == "test" for r in rows])
+    return {
+        "images": np.stack(pictures),
+        "masks": trimaps == 1,
+        "species": np.array([int(r["species"]) - 1 for r in rows]),
+        "breeds": np.array([int(r["class_id"]) - 1 for r in rows]),
+        "test": np.array([r["split"] == "test" for r in rows]),
+    }
