@@ -40,8 +40,8 @@ bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.shap_speed
 	$(BIN)/python -m benchmarks.evaluation_speed
 
-tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=); writes docs/results.md
-	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER)
+tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUICK=1); writes docs/results.md
+	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER) --jobs $(or $(JOBS),1) $(if $(QUICK),--quick)
 
 docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
 	$(BIN)/python -m whence.cli methods --markdown > docs/methods.md

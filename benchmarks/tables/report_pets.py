@@ -46,7 +46,7 @@ def pets(row: dict[str, Any]) -> list[str]:
         f"![Three pets with a tag (above) and without (below): picture, {', '.join(SHOWN)}](figures/pets.png)",
         "",
         "Each panel has its own scale; orange speaks for the predicted class, blue against. The pets are the first that each",
-        "model gets right, cats and dogs in turn.",
+        "model gets right, cats and dogs in turn. Photos: Oxford-IIIT Pet data set (Parkhi et al. 2012), CC BY-SA 4.0, resized.",
         "",
         *table(
             ["method", "in the tag", "in the animal"],
