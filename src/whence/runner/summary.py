@@ -19,6 +19,8 @@ EDGES = (1e-6, 1e-5, 1e-4, 1e-3)
 VOCABULARY = 200_000
 """Words that are kept; beyond that the rarest are dropped, so memory stays flat on any amount of text."""
 EXAMPLES = 10
+FEW = 100
+"""Rows below which every word counts."""
 
 
 class Influence(NamedTuple):
@@ -64,7 +66,8 @@ class Summary:
         )
         yield "predictions   " + "   ".join(f"{k}: {v}" for k, v in self.predictions.items())
         yield ""
-        yield f"most influential words (mean size of score, at least {self.min_count} times)"
+        often = f", words seen at least {self.min_count} times" if self.min_count > 1 else ""
+        yield f"most influential words (mean size of score{often})"
         yield from _listed(self.words)
         for name, words in self.by_class.items():
             yield f"\nfor {name}"
@@ -127,10 +130,10 @@ def words_of(tokens: list[str], scores: list[float], word: list[int | None]) -> 
 
 
 def summary(out: str | Path, *, top: int = 15, min_count: int | None = None) -> Summary:
-    """Summarise the run in `out`. Words that are rarer than `min_count` (default: one in 2,000 rows, at least 3) are
-    left out: the mean of a word seen once is that one sentence."""
+    """Summarise the run in `out`. Words that are rarer than `min_count` (default: one in 2,000 rows, at least 3; 1 for
+    fewer than 100 rows) are left out: the mean of a word seen once is that one sentence."""
     manifest, journal = opened(out)
-    least = min_count or max(3, journal.rows // 2000)
+    least = min_count or (max(3, journal.rows // 2000) if journal.rows >= FEW else 1)
     gathered = _Gathered()
     for table in tables(out, COLUMNS):
         for record in table.to_pylist():
