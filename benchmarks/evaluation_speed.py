@@ -17,7 +17,7 @@ import numpy as np
 import torch
 
 import whence
-from benchmarks.timing import Series, sample
+from benchmarks.timing import Series, sample, use_clock
 from whence.evaluation.reading import built_in
 from whence.methods.base import make
 from whence.models.adapter import AbstractAdapter
@@ -32,6 +32,7 @@ CLOSE = 2e-3
 
 def main() -> None:
     options = _options()
+    use_clock(options.clock)
     torch.manual_seed(0)
     model = whence.load("sentiment", device=options.device)
     rows = built_in()[:: max(1, 60 // options.examples)][: options.examples]
@@ -116,6 +117,7 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--examples", type=int, default=20)
     parser.add_argument("--rounds", type=int, default=1)
     parser.add_argument("--device", default=None)
+    parser.add_argument("--clock", choices=("wall", "cpu"), default="wall", help="cpu: processor time on one thread")
     return parser.parse_args()
 
 
