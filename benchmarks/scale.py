@@ -140,8 +140,8 @@ def _speed(bare: dict[str, str], loop: float) -> str:
     return f"""## Overhead
 Run, with tokenising, receipts and files, over the bare forward and backward passes of the same batches, on
 {OVERHEAD:,} sentences spread over SST-2; and against `whence.explain` called for each text. *Model's thread* is
-processor time of the thread that runs the model. A run this short waits for its first window of 1,024 rows to be encoded
-before the model starts; over a data set that wait is paid once.
+processor time of the thread that runs the model. A run this short waits for its first window of 1,024 rows to be
+encoded before the model starts; over a data set that wait is paid once.
 
 | | median (range) |
 |---|---|
