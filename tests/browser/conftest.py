@@ -47,6 +47,7 @@ def browser() -> Iterator:
     path = _installed()
     if path is None:
         pytest.skip("no Chromium: apt-get install chromium, or set CHROMIUM to its path")
+    playwright.expect.set_options(timeout=20_000)  # a busy machine is no failure
     with playwright.sync_playwright() as p:
         browser = p.chromium.launch(executable_path=path, args=["--no-sandbox"])
         yield browser

@@ -168,6 +168,7 @@ def test_a_shared_address_asks_the_same_again(opened, server):
     page.get_by_label("Text").fill("so dull")
     page.get_by_role("checkbox", name="rollout").uncheck()
     page.get_by_role("button", name="Explain").click()
+    expect(page.locator(".w-asked")).to_contain_text("negative")  # the answer to the new text, not the one on load
     page.get_by_role("button", name="positive").click()
     expect(page.locator(".w-asked")).to_contain_text("positive")
     address = page.url
