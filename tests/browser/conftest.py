@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import fcntl
 import os
 import shutil
 import socket
 import subprocess
+import tempfile
 import threading
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +18,7 @@ playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist reads the groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """One process of several runs them all: starting Chromium and a server takes longer than most tests."""
     here = Path(__file__).parent
@@ -31,15 +34,22 @@ def _found() -> str | None:
 def _installed() -> str | None:
     """Chromium, from the distribution if it is not there; None where that can't be."""
     if _found() is None and shutil.which("apt-get") and os.geteuid() == 0:
-        install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
-        for command in (install, ["apt-get", "update"], install):
-            try:
-                done = subprocess.run(command, capture_output=True, timeout=300, check=False)
-            except subprocess.TimeoutExpired:
-                break
-            if command is install and done.returncode == 0:
-                break
+        with (Path(tempfile.gettempdir()) / "whence-chromium.lock").open("w") as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)  # apt refuses to run twice: another process may be at it
+            if _found() is None:
+                _install()
     return _found()
+
+
+def _install() -> None:
+    install = ["apt-get", "install", "-y", "--no-install-recommends", "chromium"]
+    for command in (install, ["apt-get", "update"], install):
+        try:
+            done = subprocess.run(command, capture_output=True, timeout=300, check=False)
+        except subprocess.TimeoutExpired:
+            return
+        if command is install and done.returncode == 0:
+            return
 
 
 @pytest.fixture(scope="session")
