@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.tables import report_ali, report_pets, report_ranking, report_texts
 from benchmarks.tables.scatter import scatter
+from whence.viz.charts import plain_bars
 
 __all__ = ["write"]
 
@@ -37,8 +38,11 @@ def write(results: Path, page: Path) -> None:
 
 def _figures(results: Path, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    if (made := results / "pets.png").exists():
-        made.replace(folder / "pets.png")
+    if (path := results / "pets.json").exists():
+        share = {m: values[0] for m, values in json.loads(path.read_text())["hans"]["share"].items()}
+        order = sorted(share, key=lambda m: -share[m])
+        figure = plain_bars("positive relevance in the tag", order, [share[m] for m in order], top=1.0)
+        (folder / "pets.svg").write_text(figure.svg)
     if (path := results / "sst2-extras.json").exists():
         points = {m: r["points"] for m, r in json.loads(path.read_text())["conservation"].items()}
         (folder / "conservation.svg").write_text(scatter(points, "logit", "Σ relevance"))

@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.tables.markdown import interval, table, tidy
-from benchmarks.tables.pets_picture import SHOWN
 
 __all__ = ["pets"]
 
@@ -43,10 +42,10 @@ def pets(row: dict[str, Any]) -> list[str]:
         f"relevance for the predicted class inside the tag's box ({hans['area']:.1%} of the picture, which is what chance gives) and, for the",
         f"honest model, inside the animal's mask ({honest['area']:.1%}); {hans['n']} test pictures each, mean with 95 % bootstrap interval.",
         "",
-        f"![Three pets with a tag (above) and without (below): picture, {', '.join(SHOWN)}](figures/pets.png)",
+        "![Share of positive relevance in the tag, one bar per method](figures/pets.svg)",
         "",
-        "Each panel has its own scale; orange speaks for the predicted class, blue against. The pets are the first that each",
-        "model gets right, cats and dogs in turn. Photos: Oxford-IIIT Pet data set (Parkhi et al. 2012), CC BY-SA 4.0, resized.",
+        "A run also writes `pets.png` beside its results: pets under each method. It shows photos of the data set, so it is",
+        "not part of this page.",
         "",
         *table(
             ["method", "in the tag", "in the animal"],
