@@ -16,7 +16,7 @@ from whence.diagnostics.adversarial import Adversarial
 from whence.diagnostics.counterfactual import Counterfactual
 from whence.diagnostics.guided import Guided
 from whence.results.diagnosis import Diagnosis
-from whence.viz.diagnosis import figures, markdown
+from whence.viz.diagnosis_page import figures, markdown
 
 __all__ = ["main"]
 

@@ -19,7 +19,7 @@ import torch
 import whence
 from benchmarks.timing import Series, sample, use_clock
 from whence.evaluation.reading import built_in
-from whence.methods.base import make
+from whence.methods.method import make
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import Class

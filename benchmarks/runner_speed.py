@@ -19,7 +19,7 @@ import transformers
 import whence
 from benchmarks.rows import made_up, sst2
 from benchmarks.timing import sample
-from whence.methods.base import make
+from whence.methods.method import make
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.text import TextClassifier

@@ -24,7 +24,7 @@ import torch
 import whence
 from benchmarks.tcav_concepts import DRAWN, NEGATIVE, NEUTRAL, OTHER_NEUTRAL, POSITIVE, draw
 from benchmarks.tcav_model import SIDE, pictures, processor, train
-from whence.results.tcav import TCAV
+from whence.results.concept_scores import TCAV
 
 __all__ = ["main"]
 

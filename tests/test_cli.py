@@ -9,7 +9,8 @@ import pytest
 from typer.testing import CliRunner
 
 import whence
-from whence.cli import app, main
+from whence.cli import app
+from whence.cli import main
 
 run = CliRunner().invoke
 

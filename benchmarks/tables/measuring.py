@@ -10,7 +10,7 @@ import numpy as np
 
 import whence
 from whence.core.recipe import recipes
-from whence.evaluation.base import make as make_metric
+from whence.evaluation.metric import make as make_metric
 
 __all__ = ["METRICS", "PRESETS", "Measurements", "kept", "measure", "tuned"]
 

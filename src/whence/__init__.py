@@ -9,7 +9,7 @@
 from importlib import import_module
 from typing import Any
 
-from whence.api import attention, audit, classes, compare, diagnose, evaluate, explain, tcav, tune
+from whence.concepts import tcav
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
@@ -17,6 +17,13 @@ from whence.models import load
 from whence.models.targets import contrast, span, token
 from whence.results import Comparison, Conservation, Explanation
 from whence.runner import run, show, summary
+from whence.verbs.attention import attention
+from whence.verbs.audit import audit
+from whence.verbs.compare import classes, compare
+from whence.verbs.diagnose import diagnose
+from whence.verbs.evaluate import evaluate
+from whence.verbs.explain import explain
+from whence.verbs.tune import tune
 
 __version__ = "0.1.0"
 

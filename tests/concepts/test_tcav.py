@@ -18,10 +18,10 @@ from tests.concepts import planted
 from tests.reference import tcav as reference
 from whence.cli import app
 from whence.concepts import cav, collections, procedure
-from whence.concepts.activations import Probe
 from whence.concepts.layers import Layer, blocks, choose
+from whence.concepts.probe import Probe
 from whence.errors import EmptyInputError, InputError, MissingExtraError, ModelError, UnknownNameError
-from whence.results.tcav import TCAV, LayerScore
+from whence.results.concept_scores import TCAV, LayerScore
 
 
 def _run(concept: int | None, **options):

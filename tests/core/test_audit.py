@@ -11,9 +11,9 @@ from torch import Tensor, nn
 
 from tests.core.helpers import explain, normal, summed
 from tests.core.models import Block, seeded
-from whence.core.audit import audited
 from whence.core.call import Call
 from whence.core.recipe import Recipe, recipes
+from whence.core.weighing import audited
 
 
 def weigh(model: nn.Module, x: Tensor, recipe: Recipe) -> tuple[Any, dict[tuple[str, str], float]]:

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, explain_ids, normal, summed
-from whence.core.provenance import provenance_of, trace
 from whence.core.recipe import recipes
+from whence.core.trail import provenance_of, trace
 
 TABLE = normal(50, 4, seed=1)
 IDS = torch.tensor([[3, 7, 7, 1], [9, 3, 4, 8]])

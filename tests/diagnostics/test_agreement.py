@@ -8,7 +8,7 @@ import torch
 
 import whence
 from tests.reference import diagnostics as reference
-from whence.diagnostics.agreement import Agreement
+from whence.diagnostics.attention_agreement import Agreement
 from whence.diagnostics.subject import Subject
 from whence.errors import ModelError
 

@@ -15,14 +15,14 @@ import whence
 from tests import small
 from tests.diagnostics.models import Averaged
 from whence.cli import app
-from whence.diagnosing import QUICK
 from whence.diagnostics.adversarial import Adversarial
 from whence.diagnostics.counterfactual import Counterfactual
 from whence.diagnostics.data import parsed, sentences
 from whence.diagnostics.guided import Guided
 from whence.errors import InputError, InputTooLongError, ModelError, UnknownNameError
 from whence.results.diagnosis import Diagnosis
-from whence.viz.diagnosis import figures
+from whence.verbs.diagnose import QUICK
+from whence.viz.diagnosis_page import figures
 
 DATA = [
     ("a gorgeous, witty, seductive movie", "positive"),
@@ -153,6 +153,6 @@ def test_the_command(tmp_path):
 
 
 def test_quick_asks_every_question():
-    from whence.diagnostics.base import questions
+    from whence.diagnostics.question import questions
 
     assert set(QUICK) == set(questions)

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import diagnostics as reference
-from whence.diagnostics.agreement import kendall
+from whence.diagnostics.attention_agreement import kendall
 from whence.diagnostics.distances import MOST, jensen_shannon, total_variation
 
 rows = st.integers(2, 6).flatmap(lambda n: st.tuples(*[st.lists(st.floats(0, 5), min_size=n, max_size=n)] * 2))

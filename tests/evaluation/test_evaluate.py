@@ -114,7 +114,7 @@ def test_limit_draws_by_seed():
 
 
 def test_methods_by_name_recipe_object_function_and_file(sentiment, tmp_path):
-    from whence.methods.base import make
+    from whence.methods.method import make
 
     mine = whence.Recipe("mine", softmax="detach", norm="detach")
     path = mine.but(name="saved").save(tmp_path / "saved.json")

@@ -13,8 +13,8 @@ from tests import small
 from tests.evaluation.bag import ORACLE, RANDOM, TEXTS, bag, noise, truth
 from tests.reference import metrics as reference
 from whence.evaluation import from_function, metrics
+from whence.evaluation.curves import area, counts, ranked
 from whence.evaluation.measures.segmentation import average_precision
-from whence.evaluation.perturbation import area, counts, ranked
 from whence.evaluation.ranks import kendall, ranks, spearman
 
 # Outputs of the model are float32: sums of ten weights of size one are known to about 1e-6.

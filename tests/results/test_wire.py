@@ -11,7 +11,7 @@ import pytest
 from PIL import Image
 
 from whence.results import Conservation, Explanation, Prediction
-from whence.results.files import to_wire
+from whence.results.explanation_files import to_wire
 
 
 def strict(data):

@@ -7,10 +7,10 @@ import re
 import numpy as np
 
 from whence.results import AttentionMaps, Comparison, Conservation, Explanation, Prediction
-from whence.results.audit import Audit, AuditRow
+from whence.results.audit_report import Audit, AuditRow
+from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation import Axis, Evaluation, Measured, Measurement
-from whence.results.tcav import TCAV, LayerScore
 
 
 def explanation(text: str = "a gem", scores: list[float] | None = None, cut: int = 0, **more) -> Explanation:

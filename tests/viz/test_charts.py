@@ -15,8 +15,8 @@ from whence.viz.axes import Frame, ticks
 from whence.viz.cascade import steps
 from whence.viz.colour import SERIES
 from whence.viz.drawing import Polygon, Polyline, Raster, Rect, Text
-from whence.viz.flow import levels
-from whence.viz.maps import _small
+from whence.viz.heat_maps import _small
+from whence.viz.relevance_flow import levels
 
 
 def shapes(figure, kind):

@@ -13,7 +13,7 @@ from rich.console import Console
 
 from tests.viz import made
 from whence.errors import InputError, MissingExtraError
-from whence.results.drawing import draw, formats
+from whence.results.showing import draw, formats
 from whence.viz.drawing import Drawing
 
 RESULTS = made.every()

@@ -9,7 +9,7 @@ from rich.console import Console
 
 from tests.viz.made import explanation
 from whence.results import Comparison
-from whence.results.drawing import draw
+from whence.results.showing import draw
 
 SCRIPT = "<script>alert(1)</script> & co"
 

@@ -10,7 +10,7 @@ import pytest
 
 from tests.viz import made
 from whence.results import Comparison
-from whence.results.drawing import draw
+from whence.results.showing import draw
 from whence.viz.latex import escaped
 
 NASTY = r"""\ { } $ & # % _ ^ ~ < > | " ' ` -- --- \input{x} %comment \end{document}"""

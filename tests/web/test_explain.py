@@ -10,7 +10,7 @@ import pytest
 
 import whence
 from tests.web.conftest import TEXT, picture, refused
-from whence.results.files import to_wire
+from whence.results.explanation_files import to_wire
 
 
 @pytest.fixture(scope="module")
@@ -95,7 +95,7 @@ def test_every_method_answers_or_says_why_not(client, digit, model, method):
 
 def test_what_one_method_can_not_do_does_not_stop_the_others(client, monkeypatch):
     from whence.errors import InputError
-    from whence.web import explaining
+    from whence.web import answer_explain as explaining
 
     real = explaining.explain
 

@@ -14,8 +14,8 @@ from tests import small
 from tests.web.conftest import refused, run_alone
 from whence import cancel
 from whence.web.app import create_app
-from whence.web.errors import ApiError
 from whence.web.jobs import Jobs
+from whence.web.refusals import ApiError
 from whence.web.settings import Limits, Settings
 
 PATIENCE = 60

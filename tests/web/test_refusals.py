@@ -12,8 +12,8 @@ import pytest
 
 import whence
 from tests.web.conftest import TEXT, picture, refused
-from whence.web.errors import ApiError
 from whence.web.inputs import decoded
+from whence.web.refusals import ApiError
 from whence.web.settings import Limits
 
 
@@ -181,7 +181,7 @@ def test_unknown_addresses_and_verbs(client):
 
 
 def test_a_fault_is_logged_and_not_shown(client, monkeypatch, caplog):
-    from whence.web import explaining
+    from whence.web import answer_explain as explaining
 
     def broken(*_):
         raise RuntimeError(f"secret {TEXT}")

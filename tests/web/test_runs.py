@@ -11,7 +11,7 @@ import pytest
 import whence
 from tests.web.conftest import refused, run_alone
 from whence.errors import InputError
-from whence.results.files import to_wire
+from whence.results.explanation_files import to_wire
 from whence.runner.show import show
 from whence.web import runs as module
 from whence.web.app import create_app

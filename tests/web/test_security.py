@@ -28,7 +28,7 @@ def test_headers_on_every_answer(client, address):
 
 
 def test_headers_on_refusals_and_faults(client, monkeypatch):
-    from whence.web import explaining
+    from whence.web import answer_explain as explaining
 
     monkeypatch.setattr(explaining, "checked", lambda *_: 1 / 0)
     for response in (

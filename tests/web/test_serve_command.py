@@ -9,7 +9,8 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli import app, main
+from whence.cli import app
+from whence.cli import main
 from whence.errors import InputError
 from whence.web import app as application
 from whence.web import serving

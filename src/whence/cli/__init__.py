@@ -4,23 +4,34 @@ from __future__ import annotations
 
 import typer
 
-from whence.cli import audit, compare, diagnose, evaluate, explain, methods, run, serve, tcav, tune
-from whence.cli.app import app
+from whence.cli import (
+    cmd_audit,
+    cmd_compare,
+    cmd_diagnose,
+    cmd_evaluate,
+    cmd_explain,
+    cmd_methods,
+    cmd_run,
+    cmd_serve,
+    cmd_tcav,
+    cmd_tune,
+)
+from whence.cli.command import app
 from whence.errors import WhenceError
 
 __all__ = [
     "app",
-    "audit",
-    "compare",
-    "diagnose",
-    "evaluate",
-    "explain",
+    "cmd_audit",
+    "cmd_compare",
+    "cmd_diagnose",
+    "cmd_evaluate",
+    "cmd_explain",
+    "cmd_methods",
+    "cmd_run",
+    "cmd_serve",
+    "cmd_tcav",
+    "cmd_tune",
     "main",
-    "methods",
-    "run",
-    "serve",
-    "tcav",
-    "tune",
 ]
 
 

@@ -9,17 +9,17 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whence.concepts import cav, significance
-from whence.concepts.activations import Probe
 from whence.concepts.cache import Cache
 from whence.concepts.collections import Collection, read
 from whence.concepts.layers import choose
 from whence.concepts.pooling import check_pool
+from whence.concepts.probe import Probe
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Class, Contrast
 from whence.progress import track
-from whence.results.tcav import TCAV, LayerScore
+from whence.results.concept_scores import TCAV, LayerScore
 
 __all__ = ["tcav"]
 

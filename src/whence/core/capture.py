@@ -21,10 +21,10 @@ from whence.core.backward import on_gradient
 from whence.core.call import Call, Rule, is_tainted, role_of
 from whence.core.interception import Interception, Leaf
 from whence.core.propagation import backward
-from whence.core.provenance import trace
 from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
-from whence.core.rules import attention, products, table
+from whence.core.rules import products, softmax, table
+from whence.core.trail import trace
 
 __all__ = ["AttentionMap", "Captured", "Visitor", "capture", "capture_relevance"]
 
@@ -119,14 +119,14 @@ class _Recorder:
         return out
 
     def fused(self, call: Call) -> Any:
-        a = attention.bound_arguments(call)
+        a = softmax.bound_arguments(call)
         q, k, v = a["query"], a["key"], a["value"]
         if call.interception.in_backward or not (is_tainted(q) or is_tainted(k) or is_tainted(v)):
             return self.base["scaled_dot_product_attention"](call)
         if q.dim() != 4 or q.shape[0] != self.examples:
             self.in_parts += 1
             return self.base["scaled_dot_product_attention"](call)
-        rest = attention.mask_arguments(a)
+        rest = softmax.mask_arguments(a)
         if self.visitor is not None:
             made = AttentionMap(len(self.maps), None, nodes=(q.grad_fn, v.grad_fn))
             self.maps.append(made)

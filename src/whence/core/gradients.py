@@ -18,8 +18,8 @@ from whence.core.call import Call
 from whence.core.interception import Change, Interception, Leaf
 from whence.core.numerics import widened
 from whence.core.propagation import at_source, there_and_back
-from whence.core.provenance import trace
 from whence.core.recipe import Recipe
+from whence.core.trail import trace
 from whence.errors import NumericsError
 
 __all__ = ["Gradients", "by_place", "gradients", "leaves_of", "rows_of"]

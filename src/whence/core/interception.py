@@ -18,8 +18,8 @@ from torch.overrides import TorchFunctionMode
 from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, tensors_in
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
-from whence.core.provenance import follow, provenance_of
 from whence.core.recipe import Recipe
+from whence.core.trail import follow, provenance_of
 
 __all__ = ["Change", "Interception", "Leaf"]
 

@@ -16,9 +16,9 @@ from whence.core.backward import OUR_FUNCTIONS
 from whence.core.interception import Interception, Leaf
 from whence.core.ledger import Ledger
 from whence.core.numerics import widened
-from whence.core.provenance import trace
 from whence.core.recipe import Recipe
 from whence.core.rules import table
+from whence.core.trail import trace
 from whence.errors import ModelError, NumericsError
 from whence.types import Layer, Receipt
 

@@ -24,7 +24,7 @@ from torch import Tensor
 from whence.core.call import Call, Rule, is_tainted, mark_role
 from whence.core.numerics import divide, stabilise
 from whence.core.recipe import Recipe
-from whence.core.rules import activations, attention, linear, norms, products, structure
+from whence.core.rules import activations, linear, norms, products, softmax, structure
 
 __all__ = ["CHEFER", "relevance_table", "spelled_out", "universal"]
 
@@ -190,7 +190,7 @@ def biased_product(call: Call) -> Any:
     return _Carry.apply(lambda x: torch.addmm(bias, x, weight), _signed(torch.mm, weight), x)
 
 
-def softmax(call: Call) -> Any:
+def probabilities(call: Call) -> Any:
     out = identity(call)
     mark_role(out, "probability")
     return out
@@ -198,15 +198,15 @@ def softmax(call: Call) -> Any:
 
 def fused_attention(call: Call) -> Any:
     """Spelled out, so that the relevance of the probabilities exists."""
-    a = attention.bound_arguments(call)
+    a = softmax.bound_arguments(call)
     with call.interception:
-        probabilities, v = spelled_out(a["query"], a["key"], a["value"], attention.mask_arguments(a))
+        probabilities, v = spelled_out(a["query"], a["key"], a["value"], softmax.mask_arguments(a))
         return probabilities @ v
 
 
 def spelled_out(q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """The probabilities of fused attention, and the values that they multiply."""
-    scores, v = attention.attention_scores(q, k, v, **rest)
+    scores, v = softmax.attention_scores(q, k, v, **rest)
     if rest["attn_mask"] is None:
         return torch.softmax(scores, -1), v
     # A token that may attend to nothing (padding before the first) attends to nothing; softmax alone would give NaN.
@@ -233,8 +233,8 @@ def relevance_table(examples: int) -> dict[str, Rule]:
         **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
         **dict.fromkeys(products.MATRIX, product),
         **dict.fromkeys(("addmm", "baddbmm", "addbmm"), biased_product),
-        "softmax": softmax,
+        "softmax": probabilities,
         "scaled_dot_product_attention": fused_attention,
-        "multi_head_attention_forward": attention.multi_head_attention,
+        "multi_head_attention_forward": softmax.multi_head_attention,
         "glu": activations.glu,
     }

@@ -26,7 +26,7 @@ from torch.overrides import TorchFunctionMode
 from whence.core.call import Call, mark_role, role_of, tensors_in
 from whence.core.interception import PASSED
 from whence.core.naming import name_of
-from whence.core.rules import attention, products
+from whence.core.rules import products, softmax
 from whence.errors import InputError
 
 __all__ = ["Change", "Changes", "Replacement", "observed", "replaced"]
@@ -83,7 +83,7 @@ class Replacement(TorchFunctionMode):
         if name == "scaled_dot_product_attention":
             return self._fused(call)
         if name == "multi_head_attention_forward":
-            return attention.multi_head_attention(call)
+            return softmax.multi_head_attention(call)
         if name in MATRIX:
             return self._product(call)
         out = call.run()
@@ -118,7 +118,7 @@ class Replacement(TorchFunctionMode):
 
     def _fused(self, call: Call) -> Any:
         """softmax(q kᵀ · scale + mask) v: spelled out only where its map is wanted."""
-        a = attention.bound_arguments(call)
+        a = softmax.bound_arguments(call)
         q, k, v = a["query"], a["key"], a["value"]
         if q.dim() != 4 or q.shape[0] != self.examples:
             self.in_parts += 1
@@ -126,7 +126,7 @@ class Replacement(TorchFunctionMode):
         if not self.keep and self.layers not in self._changes:
             self.layers += 1
             return call.run()
-        scores, v = attention.attention_scores(q, k, v, **attention.mask_arguments(a))
+        scores, v = softmax.attention_scores(q, k, v, **softmax.mask_arguments(a))
         # A query that may look nowhere gets nothing, as in fused attention.
         return self._next(torch.softmax(scores, -1).nan_to_num()).to(v.dtype) @ v
 

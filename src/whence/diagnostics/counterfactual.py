@@ -11,8 +11,8 @@ import torch
 from torch import Tensor
 
 from whence.core.replacement import Changes
-from whence.diagnostics.base import AbstractQuestion, questions
 from whence.diagnostics.distances import total_variation
+from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Observed, Subject
 from whence.progress import track
 from whence.results.diagnosis import Section

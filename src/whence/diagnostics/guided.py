@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whence.core.capture import capture
 from whence.diagnostics.adversarial import Adversarial, Found
-from whence.diagnostics.base import AbstractQuestion, questions
+from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Observed, Subject
 from whence.errors import InputError, ModelError
 from whence.progress import track

@@ -10,9 +10,9 @@ knows a method: anything that returns an `Explanation` can be judged.
 """
 
 from whence.evaluation import measures
-from whence.evaluation.base import AbstractMetric, Task, metrics
 from whence.evaluation.cases import Case
 from whence.evaluation.explainers import Explainer, from_captum, from_function, from_quantus
+from whence.evaluation.metric import AbstractMetric, Task, metrics
 
 __all__ = [
     "AbstractMetric",

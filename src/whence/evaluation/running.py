@@ -11,10 +11,10 @@ from typing import Any, Literal
 import numpy as np
 
 from whence.errors import InputError, UnknownNameError
-from whence.evaluation.base import AbstractMetric, Task
 from whence.evaluation.cases import Case, texts
 from whence.evaluation.explainers import Explainer
 from whence.evaluation.journal import Found, Journal
+from whence.evaluation.metric import AbstractMetric, Task
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.scoring import Scorer

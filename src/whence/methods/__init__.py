@@ -1,10 +1,10 @@
 """Methods: model, input and target to an explanation. One file for each; the registry feeds CLI, docs and tests."""
 
 from whence.methods import attention
-from whence.methods.base import AbstractMethod, methods
 from whence.methods.integrated_gradients import IntegratedGradients
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.occlusion import Occlusion
-from whence.methods.propagation import Propagate
+from whence.methods.propagate import Propagate
 from whence.methods.random_scores import Random
 from whence.methods.saliency import Saliency
 from whence.methods.shap_values import Shap

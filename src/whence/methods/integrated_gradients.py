@@ -14,8 +14,8 @@ from whence.core.gradients import by_place, leaves_of, rows_of
 from whence.core.interception import Leaf
 from whence.core.numerics import widened
 from whence.errors import InputError, ModelError, UnknownNameError
-from whence.methods.base import AbstractMethod, methods
 from whence.methods.gradient import Asked, ask
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.perturbation import check_fill, features_of, perturbed
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example

@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 
 from whence.errors import InputError, UnknownNameError
-from whence.methods.base import AbstractMethod, methods
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.perturbation import (
     Features,
     check_deletion,

@@ -9,7 +9,7 @@ from typing import ClassVar
 import numpy as np
 import torch
 
-from whence.methods.base import AbstractMethod, methods
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.noise import seed_of
 from whence.methods.perturbation import features_of
 from whence.models.adapter import AbstractAdapter

@@ -9,8 +9,8 @@ from typing import Literal
 import numpy as np
 
 from whence.errors import UnknownNameError
-from whence.methods.base import AbstractMethod, methods
 from whence.methods.gradient import ask
+from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import AbstractTarget

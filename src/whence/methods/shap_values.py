@@ -12,7 +12,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from whence.errors import InputError, MissingExtraError, UnknownNameError
-from whence.methods.base import AbstractMethod, methods
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.perturbation import (
     Features,
     Original,

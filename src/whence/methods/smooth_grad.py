@@ -13,8 +13,8 @@ from torch import Tensor
 from whence.core.gradients import rows_of
 from whence.core.interception import Leaf
 from whence.errors import InputError, UnknownNameError
-from whence.methods.base import AbstractMethod, methods
 from whence.methods.gradient import Asked, ask
+from whence.methods.method import AbstractMethod, methods
 from whence.methods.noise import seed_of
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, overload
 
 from whence.errors import InputError
-from whence.results import files
-from whence.results.drawing import Drawn, save_as
+from whence.results import explanation_files as files
 from whence.results.explanation import Explanation
+from whence.results.showing import Drawn, save_as
 
 __all__ = ["Comparison"]
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.drawing import draw, save_as
+from whence.results.showing import draw, save_as
 
 __all__ = ["Diagnosis", "Section"]
 

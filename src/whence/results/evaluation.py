@@ -14,7 +14,7 @@ import numpy as np
 from whence.errors import InputError, UnknownNameError
 from whence.results import evaluation_files as files
 from whence.results.bootstrap import Estimate, difference, estimate, means
-from whence.results.drawing import draw, save_as
+from whence.results.showing import draw, save_as
 
 __all__ = ["Axis", "Curve", "Difference", "Evaluation", "Measured", "Measurement"]
 

@@ -9,9 +9,9 @@ from typing import Any, Literal, NamedTuple
 import numpy as np
 
 from whence.errors import InputError
-from whence.results import files
+from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
-from whence.results.drawing import Drawn, save_as
+from whence.results.showing import Drawn, save_as
 
 __all__ = ["Explanation", "Prediction", "Word"]
 

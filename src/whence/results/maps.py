@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.drawing import draw, save_as
+from whence.results.showing import draw, save_as
 
 __all__ = ["AttentionMaps"]
 

@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import torch
 
-from whence.methods.base import AbstractMethod
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import Span

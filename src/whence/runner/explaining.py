@@ -11,7 +11,7 @@ import numpy as np
 import torch
 
 from whence.errors import InputError, WhenceError
-from whence.methods.base import AbstractMethod
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example, batches
 from whence.models.targets import AbstractTarget, Span

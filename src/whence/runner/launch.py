@@ -14,8 +14,8 @@ from typing import Any
 
 from whence.core.recipe import Recipe
 from whence.errors import InputError, UnknownNameError, WhenceError
-from whence.methods.base import AbstractMethod, make
-from whence.methods.propagation import Propagate
+from whence.methods.method import AbstractMethod, make
+from whence.methods.propagate import Propagate
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom

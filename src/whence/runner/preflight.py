@@ -11,7 +11,7 @@ from pathlib import Path
 import torch
 
 from whence.errors import InputError
-from whence.methods.base import AbstractMethod
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.runner.budget import probe

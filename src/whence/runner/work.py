@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import torch
 
 from whence.errors import InputError, ModelError
-from whence.methods.base import AbstractMethod
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.runner.encoding import ahead, encoder

@@ -9,16 +9,16 @@
 Each returns a `Figure`: shown in a notebook, saved as .svg (needs nothing), .pdf or .png (extra `viz`).
 """
 
-from whence.viz import chosen, diagnosis, html, latex, side_by_side, terminal  # they enter what they draw
+from whence.viz import chosen, diagnosis_page, html, latex, side_by_side, terminal  # they enter what they draw
 from whence.viz.cascade import waterfall
+from whence.viz.concept_bars import tcav_bars
 from whence.viz.evaluations import curves, intervals
 from whence.viz.figure import Figure
-from whence.viz.flow import conservation_flow
-from whence.viz.maps import grid as head_grid
-from whence.viz.maps import heat_map
+from whence.viz.heat_maps import grid as head_grid
+from whence.viz.heat_maps import heat_map
 from whence.viz.overlays import overlay, panels
 from whence.viz.ranking import bars
-from whence.viz.tcav import tcav_bars
+from whence.viz.relevance_flow import conservation_flow
 from whence.viz.token_text import tokens
 
 from whence.viz import report, heads  # isort: skip  # pages take the place of fragments
@@ -29,7 +29,7 @@ __all__ = [
     "chosen",
     "conservation_flow",
     "curves",
-    "diagnosis",
+    "diagnosis_page",
     "head_grid",
     "heads",
     "heat_map",

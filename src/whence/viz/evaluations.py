@@ -7,9 +7,9 @@ import html
 import numpy as np
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.drawing import draws
 from whence.results.evaluation import Curve, Evaluation
 from whence.results.evaluation_files import grid, heading, notes, shown
+from whence.results.showing import draws
 from whence.viz.axes import MARGIN, Frame, number
 from whence.viz.colour import SERIES
 from whence.viz.drawing import FAINT, Dot, Drawing, Line, Polygon, Polyline, Shape, Text, stacked

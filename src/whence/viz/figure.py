@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from whence.results.drawing import draws, save_as
+from whence.results.showing import draws, save_as
 from whence.viz import metrics
 from whence.viz.drawing import Drawing
 from whence.viz.metrics import Measure

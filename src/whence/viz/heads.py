@@ -9,8 +9,8 @@ import zlib
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.drawing import draws
 from whence.results.maps import AttentionMaps
+from whence.results.showing import draws
 from whence.viz.report import SCRIPTS, document
 
 __all__ = ["bytes_of", "page"]

@@ -6,7 +6,7 @@ import html as escape_html
 from collections.abc import Callable
 
 from whence.results import Comparison, Explanation
-from whence.results.drawing import draws
+from whence.results.showing import draws
 from whence.viz.bidi import base_direction
 from whence.viz.colour import STEPS, blend, contrast_text, scale_of
 from whence.viz.overlays import overlay, panels

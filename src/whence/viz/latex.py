@@ -7,7 +7,7 @@ from itertools import pairwise
 import numpy as np
 
 from whence.results import Comparison, Explanation
-from whence.results.drawing import draws
+from whence.results.showing import draws
 from whence.viz.colour import contrast_text, scale_of, shade
 from whence.viz.side_by_side import name_of
 from whence.viz.terminal import header, receipt

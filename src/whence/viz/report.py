@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 
 from whence.results import Comparison, Explanation
-from whence.results.drawing import draws
-from whence.results.files import to_wire
+from whence.results.explanation_files import to_wire
+from whence.results.showing import draws
 from whence.viz.colour import scale_of
 from whence.viz.terminal import header
 from whence.viz.typeset import pieces

@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.results import Comparison, Explanation
-from whence.results.drawing import draws
+from whence.results.showing import draws
 from whence.viz.colour import scale_of
 from whence.viz.terminal import picture, tokens
 

@@ -8,7 +8,7 @@ from rich.console import Group
 from rich.text import Text
 
 from whence.results import Explanation
-from whence.results.drawing import draws
+from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.typeset import pieces
 

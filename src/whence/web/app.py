@@ -13,7 +13,7 @@ from fastapi import FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 import whence
-from whence.web import attention, docs, errors, explaining, figures, pages
+from whence.web import answer_attention, answer_explain, docs, figures, pages, refusals
 from whence.web.answers import (
     AttentionAnswer,
     ErrorBody,
@@ -88,7 +88,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     )
     app.state.stop, app.state.jobs = stop, jobs
     app.add_middleware(Guard, hosts=settings.hosts, body_bytes=limits.body_bytes)
-    errors.install(app)
+    refusals.install(app)
     _about(app, catalogue, runs, jobs, limits)
     _work(app, catalogue, jobs, limits)
     _runs(app, runs, readers)
@@ -130,14 +130,14 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> Non
     @app.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
     async def explain(body: ExplainRequest, request: Request) -> Any:
         """Explain a prediction: every method for every target. Leaving cancels the work."""
-        explaining.checked(body, catalogue, limits)
-        work = partial(explaining.answered, body, catalogue, limits)
+        answer_explain.checked(body, catalogue, limits)
+        work = partial(answer_explain.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work)))
 
     @app.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
     async def attend(body: AttentionRequest, request: Request) -> Any:
         """What the heads of one layer attend to."""
-        work = partial(attention.answered, body, catalogue, limits)
+        work = partial(answer_attention.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work)))
 
     @app.post(
@@ -145,7 +145,7 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> Non
     )
     async def figure(body: FigureRequest, request: Request) -> Any:
         """An explanation, or several side by side, as a file."""
-        explaining.checked(body, catalogue, limits)
+        answer_explain.checked(body, catalogue, limits)
         made = await while_connected(request, jobs.run(partial(figures.drawn, body, catalogue, limits)))
         headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
         return Response(made.content, media_type=made.type, headers=headers)

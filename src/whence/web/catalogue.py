@@ -9,9 +9,9 @@ from typing import Any
 
 from whence.errors import InputError, UnknownNameError
 from whence.methods import methods as registered
-from whence.methods.catalogue import lines
+from whence.methods.listing import lines
 from whence.models import AbstractAdapter, load
-from whence.web.errors import ApiError
+from whence.web.refusals import ApiError
 from whence.web.settings import Settings
 
 __all__ = ["Catalogue", "kind_of"]

@@ -9,11 +9,11 @@ from typing import Any, NamedTuple
 
 from whence.errors import MissingExtraError, WhenceError
 from whence.results import Comparison
-from whence.results.drawing import draw
-from whence.results.files import to_npz
+from whence.results.explanation_files import to_npz
+from whence.results.showing import draw
+from whence.web.answer_explain import compared
 from whence.web.catalogue import Catalogue
-from whence.web.errors import ApiError, of_library
-from whence.web.explaining import compared
+from whence.web.refusals import ApiError, of_library
 from whence.web.requests import FigureRequest
 from whence.web.settings import Limits
 

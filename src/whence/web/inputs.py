@@ -11,7 +11,7 @@ from typing import Any
 
 from whence.models import AbstractAdapter
 from whence.web.catalogue import kind_of
-from whence.web.errors import ApiError
+from whence.web.refusals import ApiError
 from whence.web.settings import Limits
 
 __all__ = ["check_tokens", "decoded", "input_of"]

@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 from fastapi import Request
 
 from whence import cancel
-from whence.web.errors import ApiError
+from whence.web.refusals import ApiError
 
 __all__ = ["Jobs", "while_connected"]
 

@@ -7,7 +7,7 @@ from importlib import resources
 from fastapi import APIRouter
 from fastapi.responses import Response
 
-from whence.web.errors import ApiError
+from whence.web.refusals import ApiError
 
 __all__ = ["page", "router"]
 

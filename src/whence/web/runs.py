@@ -9,12 +9,12 @@ from typing import Any
 
 from whence import cancel
 from whence.errors import InputError, UnknownNameError
-from whence.results.files import to_wire
+from whence.results.explanation_files import to_wire
 from whence.runner.extras import need_parquet
 from whence.runner.manifest import Journal, ShardReport
 from whence.runner.show import opened, show
 from whence.runner.summary import summary
-from whence.web.errors import ApiError
+from whence.web.refusals import ApiError
 
 __all__ = ["Runs"]
 

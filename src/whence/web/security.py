@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
-from whence.web.errors import ApiError, answer, logged
+from whence.web.refusals import ApiError, answer, logged
 
 __all__ = ["CONTENT_POLICY", "Guard"]
 

@@ -7,9 +7,9 @@ import pytest
 import torch
 
 from tests.reference import attention_methods as slow
-from whence.methods.attention.base import LayerMap
+from whence.methods.attention.attention_method import LayerMap
 from whence.methods.attention.flow import max_flow_to_inputs
-from whence.methods.base import make
+from whence.methods.method import make
 
 
 def layer(attention, gradient=None, **rest) -> LayerMap:

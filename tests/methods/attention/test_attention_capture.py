@@ -11,7 +11,7 @@ from torch import Tensor, nn
 from tests import small
 from tests.methods.attention.eager import Seen, double, eager_maps, plain_encoder_maps
 from whence.core.capture import AttentionMap, capture
-from whence.methods.base import make
+from whence.methods.method import make
 from whence.models.loading import load
 from zoo.build import build
 

@@ -12,8 +12,8 @@ import whence
 from tests import small
 from tests.methods.attention.eager import eager_maps, one
 from tests.reference import attention_methods as slow
-from whence.methods.attention.base import cropped
-from whence.methods.base import make
+from whence.methods.attention.attention_method import cropped
+from whence.methods.method import make
 from zoo.build import build
 
 FIELDS = ("encoder_attentions", "decoder_attentions", "cross_attentions")

@@ -9,9 +9,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.reference import attention_methods as slow
-from whence.methods.attention.base import LayerMap
+from whence.methods.attention.attention_method import LayerMap
 from whence.methods.attention.flow import max_flow_to_inputs
-from whence.methods.base import make
+from whence.methods.method import make
 
 GRAPHS = settings(max_examples=60, deadline=None)
 SIZES = {"layers": st.integers(1, 4), "length": st.integers(1, 5), "seed": st.integers(0, 2**31)}

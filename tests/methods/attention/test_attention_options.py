@@ -7,7 +7,7 @@ import pytest
 import whence
 from tests import small
 from whence.errors import InputError, UnknownNameError
-from whence.methods.base import make
+from whence.methods.method import make
 
 MODEL = (small.classifier, small.wordpiece)
 

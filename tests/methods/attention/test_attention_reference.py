@@ -187,8 +187,8 @@ def test_method_equals_its_formula(name, method, options):
 
 
 def test_every_method_and_option_is_here():
-    from whence.methods.attention.base import AbstractAttentionMethod
-    from whence.methods.base import methods
+    from whence.methods.attention.attention_method import AbstractAttentionMethod
+    from whence.methods.method import methods
 
     attention = {
         n for n, made in methods.items() if isinstance(made, type) and issubclass(made, AbstractAttentionMethod)

@@ -11,7 +11,7 @@ import whence
 from tests import small
 from tests.methods.attention.eager import eager_maps, one
 from tests.reference import attention_methods as slow
-from whence.methods.attention.base import LayerMap, choose_rows
+from whence.methods.attention.attention_method import LayerMap, choose_rows
 from whence.models.examples import Example
 from zoo.build import build
 

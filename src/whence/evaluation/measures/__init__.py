@@ -1,13 +1,13 @@
 """One file for each metric; importing it registers it."""
 
 from whence.evaluation.measures import (
-    agreement,
     aopc,
     au_mse,
     auac,
     comprehensiveness,
-    conservation,
+    conservation_error,
     lerf_morf,
+    method_agreement,
     pixel_perturbation,
     randomization,
     segmentation,
@@ -16,13 +16,13 @@ from whence.evaluation.measures import (
 )
 
 __all__ = [
-    "agreement",
     "aopc",
     "au_mse",
     "auac",
     "comprehensiveness",
-    "conservation",
+    "conservation_error",
     "lerf_morf",
+    "method_agreement",
     "pixel_perturbation",
     "randomization",
     "segmentation",

@@ -7,8 +7,8 @@ from typing import Literal
 
 import numpy as np
 
-from whence.evaluation.base import Task, metrics
-from whence.evaluation.perturbation import PerturbationMetric
+from whence.evaluation.curves import PerturbationMetric
+from whence.evaluation.metric import Task, metrics
 from whence.models.examples import Example
 from whence.results.evaluation import Axis, Measurement
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whence.evaluation.base import Task, metrics
-from whence.evaluation.perturbation import PerturbationMetric, area
+from whence.evaluation.curves import PerturbationMetric, area
+from whence.evaluation.metric import Task, metrics
 from whence.models.examples import Example
 from whence.results.evaluation import Measurement
 

@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from whence.evaluation.base import Need, Task, metrics
-from whence.evaluation.perturbation import PerturbationMetric, area, tenths
+from whence.evaluation.curves import PerturbationMetric, area, tenths
+from whence.evaluation.metric import Need, Task, metrics
 from whence.models.examples import Example
 from whence.results.evaluation import Axis, Measurement
 

@@ -11,9 +11,9 @@ import torch
 from torch import nn
 
 from whence.errors import UnknownNameError
-from whence.evaluation.base import AbstractMetric, Task, metrics
-from whence.evaluation.measures.agreement import similarity
-from whence.evaluation.perturbation import eligible
+from whence.evaluation.curves import eligible
+from whence.evaluation.measures.method_agreement import similarity
+from whence.evaluation.metric import AbstractMetric, Task, metrics
 from whence.models.adapter import AbstractAdapter
 from whence.results.evaluation import Measurement
 

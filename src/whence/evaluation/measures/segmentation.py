@@ -9,7 +9,7 @@ from typing import ClassVar, Literal
 import numpy as np
 import torch
 
-from whence.evaluation.base import AbstractMetric, Need, Task, metrics
+from whence.evaluation.metric import AbstractMetric, Need, Task, metrics
 from whence.results.evaluation import Measurement
 
 __all__ = ["Segmentation", "average_precision"]

@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from whence.evaluation.base import Task, metrics
+from whence.evaluation.curves import PerturbationMetric
 from whence.evaluation.measures.comprehensiveness import BINS
-from whence.evaluation.perturbation import PerturbationMetric
+from whence.evaluation.metric import Task, metrics
 from whence.models.examples import Example
 from whence.results.evaluation import Axis, Measurement
 

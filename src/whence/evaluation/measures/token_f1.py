@@ -9,8 +9,8 @@ from typing import Any, ClassVar
 import numpy as np
 
 from whence.errors import InputError
-from whence.evaluation.base import AbstractMetric, Need, Task, metrics
 from whence.evaluation.cases import Case
+from whence.evaluation.metric import AbstractMetric, Need, Task, metrics
 from whence.results.evaluation import Axis, Measurement
 
 __all__ = ["TokenF1", "marked"]

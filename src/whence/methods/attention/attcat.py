@@ -9,8 +9,8 @@ import torch
 from torch import Tensor
 
 from whence.errors import ModelError
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap
+from whence.methods.method import methods
 
 __all__ = ["AttCAT"]
 

@@ -7,9 +7,9 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_rows, residual
+from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap, Variant, pick_rows, residual
 from whence.methods.attention.rollout import product
-from whence.methods.base import methods
+from whence.methods.method import methods
 
 __all__ = ["PartialLRP", "TransformerAttribution"]
 

@@ -12,8 +12,15 @@ from torch import Tensor
 
 from whence import cancel
 from whence.errors import MissingExtraError
-from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, residual
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import (
+    AbstractAttentionMethod,
+    Fusion,
+    LayerMap,
+    Residual,
+    fuse,
+    residual,
+)
+from whence.methods.method import methods
 
 __all__ = ["AttentionFlow", "max_flow_to_inputs"]
 

@@ -9,7 +9,7 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from whence.methods.attention.base import (
+from whence.methods.attention.attention_method import (
     AbstractAttentionMethod,
     LayerMap,
     Variant,
@@ -22,7 +22,7 @@ from whence.methods.attention.base import (
     to_features,
 )
 from whence.methods.attention.rollout import product
-from whence.methods.base import methods
+from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.examples import Example
 from whence.models.targets import AbstractTarget

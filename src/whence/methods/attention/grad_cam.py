@@ -7,8 +7,8 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap, Variant, pick_rows
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap, Variant, pick_rows
+from whence.methods.method import methods
 
 __all__ = ["AttentionGradCAM"]
 

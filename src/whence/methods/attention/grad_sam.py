@@ -7,8 +7,8 @@ from typing import ClassVar, Literal
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, LayerMap
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap
+from whence.methods.method import methods
 
 __all__ = ["GradSAM"]
 

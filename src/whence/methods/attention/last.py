@@ -7,8 +7,15 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Variant, fuse, pick_rows
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import (
+    AbstractAttentionMethod,
+    Fusion,
+    LayerMap,
+    Variant,
+    fuse,
+    pick_rows,
+)
+from whence.methods.method import methods
 
 __all__ = ["AttentionLast"]
 

@@ -8,8 +8,16 @@ from typing import ClassVar
 from torch import Tensor
 
 from whence.errors import InputError
-from whence.methods.attention.base import AbstractAttentionMethod, Fusion, LayerMap, Residual, fuse, pick_rows, residual
-from whence.methods.base import methods
+from whence.methods.attention.attention_method import (
+    AbstractAttentionMethod,
+    Fusion,
+    LayerMap,
+    Residual,
+    fuse,
+    pick_rows,
+    residual,
+)
+from whence.methods.method import methods
 
 __all__ = ["Rollout", "product"]
 

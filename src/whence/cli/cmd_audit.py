@@ -1,0 +1,28 @@
+"""`whence audit`."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import typer
+
+from whence.cli.command import Device, Dtype, Target, Task, app, target_of
+
+__all__ = ["audit"]
+
+
+@app.command()
+def audit(
+    model: Annotated[str, typer.Argument(help="Bundled name, hub id, or folder.")] = "sentiment",
+    text: Annotated[str, typer.Argument(help="What to explain.")] = "a gorgeous, witty, seductive movie",
+    recipe: Annotated[str, typer.Option(help="Recipe to audit.")] = "exact",
+    target: Target = None,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Account for every unit of relevance, by function and by layer."""
+    import whence
+
+    loaded = whence.load(model, task=task, device=device, dtype=dtype)
+    typer.echo(str(whence.audit(loaded, text, recipe=recipe, target=target_of(target))))

@@ -1,0 +1,38 @@
+"""`whence compare`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.command import Device, Dtype, Model, Target, Task, app, target_of
+
+__all__ = ["compare"]
+
+
+@app.command()
+def compare(
+    text: Annotated[str, typer.Argument(help="A text, or the path of an image.")],
+    model: Model = "sentiment",
+    methods: Annotated[str, typer.Option(help="Comma-separated names.")] = "gi,ah_ln,attn_lrp,lrp",
+    target: Target = None,
+    special: Annotated[bool, typer.Option("--special/--no-special")] = True,
+    save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """One line per method: the same input, the same target, side by side."""
+    from rich.console import Console
+
+    import whence
+
+    loaded = whence.load(model, task=task, device=device, dtype=dtype)
+    names = [name.strip() for name in methods.split(",") if name.strip()]
+    results = whence.compare(loaded, text, names, target_of(target), special_tokens=special)
+    if save is not None:
+        typer.echo(f"wrote {results.save(save)}", err=True)
+    console = Console()
+    console.print(results) if console.is_terminal else typer.echo(str(results))

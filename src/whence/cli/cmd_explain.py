@@ -1,0 +1,130 @@
+"""`whence explain`."""
+
+from __future__ import annotations
+
+import json
+import sys
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from whence.cli.command import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
+from whence.errors import InputError
+
+__all__ = ["explain"]
+
+CLASSES = 10
+"""Classes in a report: each costs another explanation."""
+
+
+@app.command()
+def explain(
+    texts: Annotated[
+        list[str] | None, typer.Argument(help="Texts or image paths; '-' or nothing reads standard input.")
+    ] = None,
+    model: Model = "sentiment",
+    method: Annotated[str, typer.Option(help="See 'whence methods'.")] = "lrp",
+    target: Target = None,
+    file: Annotated[Path | None, typer.Option("--file", "-f", help="Read texts from a file, one per line.")] = None,
+    words: Annotated[bool, typer.Option("--words", "-w", help="Merge tokens to words.")] = False,
+    special: Annotated[bool, typer.Option("--special/--no-special", help="Keep special tokens.")] = True,
+    top: Annotated[int | None, typer.Option(help="Only the N strongest features.")] = None,
+    generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain them.")] = None,
+    continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
+    truncate: Truncate = False,
+    save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per input.")] = False,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    trust_remote_code: Remote = False,
+) -> None:
+    """Explain the prediction for each text (or image)."""
+    import whence
+
+    inputs = _texts(texts, file)
+    loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    results = whence.explain(
+        loaded, inputs, method, target_of(target), special_tokens=special, truncate=truncate, generate=generate,
+        continuation=continuation,
+    )  # fmt: skip
+    if save is not None:
+        saved = results
+        if save.suffix.lower() == ".html":
+            kept = {"special_tokens": special, "truncate": truncate}
+            saved = [_with_classes(loaded, one, exp, method, kept) for one, exp in zip(inputs, results, strict=True)]
+        for path in _saved(saved, save):
+            typer.echo(f"wrote {path}", err=True)
+    for exp in results:
+        _show(exp, words=words, top=top, as_json=as_json)
+
+
+def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
+    """Texts from arguments, a file or standard input, one per line. Empty lines are skipped."""
+    if file is not None:
+        try:
+            lines = file.read_text(encoding="utf-8").splitlines()
+        except FileNotFoundError:
+            raise InputError(f"no such file: {str(file)!r}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{str(file)!r} is not UTF-8 text: {error}") from None
+    elif not texts or texts == ["-"]:
+        if sys.stdin.isatty():
+            raise InputError('no text: type  whence explain "a gorgeous, witty, seductive movie"')
+        lines = sys.stdin.read().splitlines()
+    else:
+        return texts
+    kept = [line for line in lines if line.strip()]
+    if not kept:
+        raise InputError("there is no text in the input")
+    return kept
+
+
+def _with_classes(model: Any, one: str, exp: Any, method: str, kept: dict[str, bool]) -> Any:
+    """An explanation and those of the other classes, the explained one first: reports switch between them."""
+    from whence.results import Comparison
+    from whence.verbs.compare import compare
+
+    others = [label for label in exp.prediction.labels if label != exp.target][: CLASSES - 1]
+    if not model.task.endswith("-classification") or not exp.class_specific or not others:
+        return exp
+    return Comparison((exp, *compare(model, one, [method], others, **kept)))
+
+
+def _saved(results: list[Any], path: Path) -> list[Path]:
+    """One file for one result; numbered files for several."""
+    if len(results) == 1:
+        return [results[0].save(path)]
+    return [exp.save(path.with_stem(f"{path.stem}-{n}")) for n, exp in enumerate(results, 1)]
+
+
+def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:
+    if as_json:
+        data = exp.to_dict()
+        if words:
+            data["words"] = [{"text": w.text, "score": w.score} for w in exp.words()]
+        typer.echo(json.dumps(data, ensure_ascii=False, default=str))
+        return
+    from rich.console import Console
+
+    from whence.viz import terminal
+
+    console = Console(soft_wrap=True)
+    if top is not None or words:
+        features = (
+            [(w.text, w.score) for w in exp.words()]
+            if words
+            else list(zip(exp.tokens, exp.scores.tolist(), strict=True))
+        )
+        if exp.is_image:
+            features = exp.top(exp.scores.size)
+        if top is not None:
+            features = sorted(features, key=lambda f: -abs(f[1]))[:top]
+        typer.echo(terminal.header(exp))
+        for name, score in features:
+            typer.echo(f"{score:+.4f}\t{name}")
+    elif console.is_terminal:
+        console.print(exp)
+    else:
+        typer.echo(str(exp))

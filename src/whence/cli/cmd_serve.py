@@ -1,0 +1,74 @@
+"""`whence serve`."""
+
+from __future__ import annotations
+
+import threading
+import webbrowser
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from whence.cli.command import Device, Dtype, Task, app
+from whence.errors import MissingExtraError
+
+__all__ = ["serve"]
+
+
+@app.command()
+def serve(
+    models: Annotated[
+        list[str] | None, typer.Argument(help="Bundled names, hub ids or folders. Default: sentiment digits.")
+    ] = None,
+    port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")] = 8000,
+    host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
+    run: Annotated[
+        list[Path] | None, typer.Option(help="A folder written by 'whence run', to look at. Repeat.")
+    ] = None,
+    allow_host: Annotated[
+        list[str] | None, typer.Option(help="A further name that requests may use, behind a proxy. Repeat.")
+    ] = None,
+    workers: Annotated[int | None, typer.Option(min=1, help="Explanations at a time; default one per device.")] = None,
+    queue: Annotated[int, typer.Option(min=0, help="Requests that may wait.")] = 16,
+    seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of an explanation.")] = 60.0,
+    open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+) -> None:
+    """Explain in the browser: a web page, and a REST API beneath it."""
+    try:
+        import fastapi  # noqa: F401
+        import uvicorn  # noqa: F401
+    except ImportError as error:
+        raise MissingExtraError(error.name or "fastapi", "web", "whence serve") from None
+    from whence.web.app import create_app
+    from whence.web.serving import address, bound, is_loopback
+    from whence.web.serving import serve as run_server
+    from whence.web.settings import Limits, Settings
+
+    opened = bound(host, port)  # before models are loaded: a port in use should not take that long to say
+    local = is_loopback(host)
+    names = ("localhost", "127.0.0.1", "::1", host, *(allow_host or ()))
+    settings = Settings(
+        models=tuple(models or ("sentiment", "digits")),
+        runs=tuple(run or ()),
+        workers=workers,
+        hosts=names if local or allow_host else None,
+        loading={"task": task, "device": device, "dtype": dtype},
+        limits=Limits(queue=queue, seconds=seconds),
+    )
+    if not local:
+        typer.secho(
+            f"whence: {host} can be reached from other machines, and there is no login: anyone there can use it.",
+            err=True, fg=typer.colors.YELLOW,
+        )  # fmt: skip
+    typer.echo(f"loading {', '.join(settings.models)} …", err=True)
+    application = create_app(settings)
+
+    def ready() -> None:
+        typer.echo(f"whence is at {address(opened)}   (Ctrl-C ends it; the API is described at /api/docs)")
+        if open_page:
+            threading.Thread(target=webbrowser.open, args=(address(opened),), daemon=True).start()
+
+    run_server(application, opened, ready)

@@ -1,0 +1,92 @@
+"""The result of `whence.audit`."""
+
+from __future__ import annotations
+
+import json
+from collections import defaultdict
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any
+
+from whence.results.conservation import Conservation
+from whence.results.showing import draw, save_as
+
+__all__ = ["Audit", "AuditRow"]
+
+
+@dataclass(frozen=True)
+class AuditRow:
+    """One function in one layer."""
+
+    layer: str
+    function: str
+    sinks: dict[str, float] = field(default_factory=dict)
+    """What its rule says it absorbed, by kind."""
+    leak: float = 0.0
+    """What the scales say it absorbed beyond that."""
+
+    @property
+    def absorbed(self) -> float:
+        return sum(self.sinks.values())
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Every unit of relevance, by function and layer."""
+
+    model: str
+    recipe: str
+    target: str
+    inputs: float
+    target_score: float
+    rows: tuple[AuditRow, ...]
+    unruled: tuple[str, ...] = ()
+
+    @property
+    def conservation(self) -> Conservation:
+        sinks: dict[str, float] = defaultdict(float)
+        for row in self.rows:
+            for kind, amount in row.sinks.items():
+                sinks[kind] += amount
+        return Conservation(self.inputs, self.target_score, dict(sinks), self.unruled)
+
+    def by_function(self) -> list[AuditRow]:
+        return self._grouped(lambda row: ("", row.function))
+
+    def by_layer(self) -> list[AuditRow]:
+        return self._grouped(lambda row: (row.layer, ""))
+
+    def _grouped(self, key) -> list[AuditRow]:  # type: ignore[no-untyped-def]
+        groups: dict[tuple[str, str], list[AuditRow]] = defaultdict(list)
+        for row in self.rows:
+            groups[key(row)].append(row)
+        made = []
+        for (layer, function), rows in groups.items():
+            sinks: dict[str, float] = defaultdict(float)
+            for row in rows:
+                for kind, amount in row.sinks.items():
+                    sinks[kind] += amount
+            made.append(AuditRow(layer, function, dict(sinks), sum(r.leak for r in rows)))
+        return sorted(made, key=lambda row: -(abs(row.absorbed) + abs(row.leak)))
+
+    def save(self, path: str | Path) -> Path:
+        """Write to `path` by its suffix: .json holds every row, .svg .pdf .png the flow through the layers."""
+        return save_as(self, path, {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)})
+
+    def _repr_svg_(self) -> str:
+        return draw(self, "svg")
+
+    def __rich__(self) -> Any:
+        return draw(self, "terminal")
+
+    def __str__(self) -> str:
+        lines = [f"{self.model}, recipe {self.recipe}, target {self.target}", str(self.conservation), ""]
+        for title, rows in (("function", self.by_function()), ("layer", self.by_layer())):
+            lines.append(f"{title:<40} {'absorbed':>10} {'leak':>10}  kinds")
+            for row in rows:
+                if abs(row.absorbed) + abs(row.leak) < 1e-6 * max(1.0, abs(self.target_score)):
+                    continue
+                name = row.function or row.layer or "(model)"
+                lines.append(f"{name:<40} {row.absorbed:>+10.4f} {row.leak:>+10.1e}  {', '.join(row.sinks)}")
+            lines.append("")
+        return "\n".join(lines).rstrip()

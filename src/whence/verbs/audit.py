@@ -1,0 +1,56 @@
+"""`whence.audit`: conservation by function and by layer."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+from whence.core.recipe import Recipe, recipes
+from whence.core.weighing import audited
+from whence.errors import InputError
+from whence.models.loading import load
+from whence.results.audit_report import Audit, AuditRow
+
+__all__ = ["audit"]
+
+
+def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: Any = None) -> Audit:
+    """Weigh every call of the forward pass: what came in, what went on, what was absorbed, what leaked.
+
+    >>> import whence
+    >>> print(whence.audit("sentiment", "a gem").conservation.relative_error < 1e-4)
+    True
+    """
+    adapter = load(model)
+    examples, single = adapter.encode(inputs)
+    if not single:
+        raise InputError("audit takes one input; call it in a loop for several")
+    chosen = recipes[recipe] if isinstance(recipe, str) else recipe
+    targets = [adapter.target(target)]
+    names: list[str] = []
+
+    def score(outputs: Any) -> Any:
+        scores, found = adapter.score(outputs, examples, targets)
+        names.extend(found)
+        return scores
+
+    done, leaks = audited(adapter.forward, adapter.collate(examples), adapter.sources, score, chosen, adapter.module)
+    assert done.ledger is not None
+    rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
+    for books in (done.ledger.amounts, done.ledger.unsplit):
+        for entry, amount in books.items():
+            held = rows[(entry.function, entry.layer)]
+            held[entry.kind] = held.get(entry.kind, 0.0) + float(amount.sum())
+    table = tuple(
+        AuditRow(layer=layer, function=function, sinks=dict(rows.get((function, layer), {})), leak=leak)
+        for (function, layer), leak in leaks.items()
+    )
+    return Audit(
+        model=adapter.name,
+        recipe=chosen.name,
+        target=names[0],
+        inputs=float(done.inputs[0]),
+        target_score=float(done.target[0]),
+        rows=table,
+        unruled=tuple(sorted({*done.unruled, *done.custom_functions()})),
+    )

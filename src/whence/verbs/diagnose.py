@@ -1,0 +1,117 @@
+"""`whence.diagnose`: is attention an explanation of this model?"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import fields, replace
+from typing import Any
+
+import numpy as np
+
+from whence.diagnostics.adversarial import Adversarial
+from whence.diagnostics.attention_agreement import Agreement, Scores
+from whence.diagnostics.counterfactual import Counterfactual
+from whence.diagnostics.guided import Guided
+from whence.diagnostics.question import AbstractQuestion, questions
+from whence.diagnostics.subject import Subject
+from whence.errors import InputError
+from whence.methods.attention.attention_method import AbstractAttentionMethod
+from whence.methods.method import make
+from whence.methods.method import methods as known_methods
+from whence.models.adapter import AbstractAdapter
+from whence.models.examples import Example, batches
+from whence.models.loading import load
+from whence.results.diagnosis import Diagnosis
+
+__all__ = ["QUICK", "diagnose"]
+
+SECTIONS = ("agreement", "counterfactual", "adversarial", "guided")
+QUICK: dict[str, AbstractQuestion] = {
+    "agreement": Agreement(),
+    "counterfactual": Counterfactual(shuffles=20, head_shuffles=4),
+    "adversarial": Adversarial(steps=60, rate=0.05, starts=2, examples=6),
+    "guided": Guided(steps=60, adversary_rate=0.05, seeds=3),
+}
+"""Sections for a first look. Fewer shuffles, steps and starts than the papers'; the adversary takes larger steps."""
+
+
+def diagnose(
+    model: Any,
+    data: Any,
+    *,
+    sections: Sequence[str | AbstractQuestion] = SECTIONS,
+    limit: int | None = 40,
+    seed: int = 0,
+    steps: int | None = None,
+    methods: Sequence[str] | None = None,
+    truncate: bool = False,
+    progress: bool | None = None,
+) -> Diagnosis:
+    """Is attention an explanation of this model on this data? A report with numbers and how to read them.
+
+    >>> import whence
+    >>> found = whence.diagnose("sentiment", ["a gem of a film", "so very dull"], sections=["counterfactual"], limit=1)
+    >>> found["counterfactual"].rows[0]["examples"]
+    1
+
+    Arguments:
+        model: a loaded model, a name to load, `(module, tokenizer)`, or a module.
+        data: texts, or (text, label) pairs; encoded tensors for modules without a tokenizer.
+        sections: names, or questions with options: `Adversarial(steps=100)`. Defaults are the papers' constants.
+        limit: at most this many examples, chosen by `seed`; None for all.
+        seed: of everything random.
+        steps: of the adversary, in place of its 500.
+        methods: attention methods whose rankings are compared as well; by default all.
+        truncate: cut texts that are too long instead of raising an error.
+        progress: show progress; by default when it takes longer than a moment.
+    """
+    adapter = load(model)
+    chosen = [_question(s, seed, steps) for s in sections]
+    if not chosen:
+        raise InputError(f"no sections: choose from {', '.join(questions)}")
+    scorers = _scorers(adapter, methods)
+    subject = Subject.of(adapter, data, truncate=truncate).sample(limit, seed)
+    for question in chosen:
+        question.check(subject)
+    made = []
+    for question in chosen:
+        extra: dict[str, Any] = {"scorers": scorers} if isinstance(question, Agreement) else {}
+        made.append(question.ask(subject, progress=progress, **extra))
+    return Diagnosis(adapter.name, len(subject), tuple(made), _provenance(adapter, seed))
+
+
+def _question(section: str | AbstractQuestion, seed: int, steps: int | None) -> AbstractQuestion:
+    question = questions[section]() if isinstance(section, str) else section
+    known = {f.name for f in fields(question)}
+    changes: dict[str, Any] = {"seed": seed} if "seed" in known else {}
+    if steps is not None and "steps" in known:
+        changes["steps"] = steps
+    return replace(question, **changes)
+
+
+def _scorers(model: AbstractAdapter, names: Sequence[str] | None) -> dict[str, Scores]:
+    """Attention methods by name, as functions from examples to scores."""
+    if names is None:
+        kinds = {n: made for n, made in known_methods.items() if isinstance(made, type)}
+        names = sorted(n for n, kind in kinds.items() if issubclass(kind, AbstractAttentionMethod))
+    return {name: _scorer(model, make(name)) for name in names}
+
+
+def _scorer(model: AbstractAdapter, method: Any) -> Callable[[Sequence[Example]], list[np.ndarray]]:
+    def score(examples: Sequence[Example]) -> list[np.ndarray]:
+        found: dict[int, np.ndarray] = {}
+        for part in batches(examples, 2048, equal_lengths=not model.mixes_lengths):
+            targets = [model.default_target()] * len(part)
+            for i, exp in zip(part, method.explain(model, [examples[i] for i in part], targets), strict=True):
+                found[i] = exp.scores.reshape(-1)
+        return [found[i] for i in range(len(examples))]
+
+    return score
+
+
+def _provenance(model: AbstractAdapter, seed: int) -> dict[str, Any]:
+    import torch
+    import transformers
+
+    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
+    return {**model.provenance(), **versions, "seed": seed}

@@ -1,0 +1,127 @@
+"""Explanations for requests: every method for every target, and what could not be done."""
+
+from __future__ import annotations
+
+import time
+from typing import Any
+
+import torch
+
+from whence.errors import EmptyInputError, InputTooLongError, UnknownNameError, WhenceError
+from whence.models import AbstractAdapter
+from whence.models.targets import contrast
+from whence.results import Comparison, Explanation
+from whence.results.explanation_files import to_wire
+from whence.verbs.compare import classes
+from whence.verbs.explain import explain
+from whence.web.catalogue import Catalogue, kind_of
+from whence.web.inputs import check_tokens, input_of
+from whence.web.refusals import ApiError, logged, of_library
+from whence.web.requests import Contrast, ExplainRequest
+from whence.web.settings import Limits
+
+__all__ = ["answered", "checked", "compared"]
+
+
+def checked(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> None:
+    """Refuse what can be refused without a model, before it takes a place in the queue."""
+    if len(request.methods) > limits.methods:
+        raise _too_many("methods", len(request.methods), limits.methods)
+    if isinstance(request.targets, list) and len(request.targets) > limits.targets:
+        raise _too_many("targets", len(request.targets), limits.targets)
+    if isinstance(request.targets, list) and not request.targets:
+        raise ApiError(422, "invalid", "targets: the list is empty.", "Send null for what the model predicts.")
+    if request.generate is not None and request.generate > limits.generate:
+        raise _too_many("tokens to generate", request.generate, limits.generate)
+    if request.generate is not None and request.continuation is not None:
+        raise ApiError(422, "invalid", "generate and continuation exclude each other.", "Send one of them.")
+    for name in request.methods:
+        catalogue.check_method(name)
+
+
+def _too_many(what: str, count: int, most: int) -> ApiError:
+    return ApiError(422, "too_many", f"{count:,} {what}; the limit is {most}.", f"Send {most} at most.")
+
+
+def answered(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
+    """The answer of /api/explain."""
+    begun = time.perf_counter()
+    results, failed = compared(request, catalogue, limits)
+    wires = [to_wire(exp) for exp in results]
+    return {
+        "model": request.model,
+        "prediction": wires[0]["prediction"],
+        "explanations": wires,
+        "failed": failed,
+        "seconds": round(time.perf_counter() - begun, 4),
+    }
+
+
+def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> tuple[Comparison, list[dict[str, str]]]:
+    """Explanations by target and method, and the methods that failed. At least one did not."""
+    adapter = catalogue.model(request.model)
+    item = input_of(adapter, request.text, request.pair, request.image, limits)
+    options: dict[str, Any] = {"special_tokens": request.special_tokens, "progress": False}
+    if request.continuation is not None or request.generate is not None:
+        _check_writes(adapter, request, limits)
+        options |= {"continuation": request.continuation} if request.continuation is not None else {}
+        options |= {"generate": request.generate} if request.generate is not None else {}
+    try:
+        targets = _targets(request, adapter, item, limits)
+    except WhenceError as error:
+        raise of_library(error) from None
+    made: dict[str, list[Explanation]] = {}
+    failures: list[tuple[str, ApiError]] = []
+    for method in dict.fromkeys(request.methods):
+        try:
+            made[method] = _explained(adapter, item, method, targets, options)
+        except (UnknownNameError, EmptyInputError, InputTooLongError) as error:  # no method can do better
+            raise of_library(error) from None
+        except WhenceError as error:
+            failures.append((method, of_library(error)))
+        except torch.OutOfMemoryError:
+            message = "There is not enough memory for this method on this input."
+            failures.append((method, ApiError(413, "too_large", message, "Send a shorter text or a smaller image.")))
+        except Exception as error:
+            failures.append((method, logged(error, f"method {method}")))
+    if not made:
+        raise failures[0][1]
+    ordered = [made[m][n] for n in range(len(targets)) for m in made]
+    return Comparison(tuple(ordered)), [{"method": m, "message": e.message} for m, e in failures]
+
+
+def _explained(
+    adapter: AbstractAdapter, item: Any, method: str, targets: list[Any], options: dict[str, Any]
+) -> list[Explanation]:
+    """One explanation per target, all in one batch."""
+    if len(targets) == 1:
+        return [explain(adapter, item, method, targets[0], **options)]
+    return explain(adapter, [item] * len(targets), method, targets, **options)
+
+
+def _check_writes(adapter: Any, request: ExplainRequest, limits: Limits) -> None:
+    """Only some models write, and what they write counts as well; encoder-decoders write on a page of their own."""
+    if "generation" not in adapter.task:
+        raise ApiError(422, "wrong_input", "This model does not write text.", "Leave continuation and generate out.")
+    if request.continuation == "":
+        raise ApiError(422, "empty", "The continuation is empty.", "Send some text, or null.")
+    more = request.generate or 0
+    if request.continuation is not None:
+        more = len(adapter.tokenizer(request.continuation, add_special_tokens=False, verbose=False)["input_ids"])
+    before = "" if adapter.task == "text2text-generation" else request.text or ""
+    check_tokens(adapter, before, request.pair if before else None, limits.tokens, more)
+
+
+def _targets(request: ExplainRequest, adapter: AbstractAdapter, item: Any, limits: Limits) -> list[Any]:
+    given = request.targets
+    if given is None:
+        return [None]
+    if given == "all":
+        found = classes(adapter, item, limits.targets) if kind_of(adapter) != "generation" else ()
+        if not found:
+            raise ApiError(
+                422, "invalid", "targets: this model has no classes to go through.",
+                "Send a list of targets, or null for what it predicts.",
+            )  # fmt: skip
+        return list(found)
+    return [contrast(t.this, t.that) if isinstance(t, Contrast) else t for t in given]
