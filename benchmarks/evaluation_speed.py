@@ -15,13 +15,13 @@ import math
 
 import numpy as np
 import torch
+from whence.evaluation.reading import built_in
 
 import whence
 from benchmarks.timing import Series, sample, use_clock
-from whence.evaluation.reading import built_in
-from whence.methods.method import make
+from whence.methods.explaining import as_method
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.targets import Class
 
 METHODS = ("gi", "ah", "ah_ln", "exact", "attn_lrp")

@@ -15,17 +15,17 @@ from typing import Any
 
 import torch
 import transformers
+from whence.runner.explaining import Explainer
+from whence.runner.inputs import Row
 
 import whence
 from benchmarks.rows import made_up, sst2
 from benchmarks.timing import sample
-from whence.methods.method import make
+from whence.methods.explaining import as_method
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.text import TextClassifier
 from whence.runner.encoding import Beside, Encoder, ahead, encoder
-from whence.runner.explaining import Explainer
-from whence.runner.inputs import Row
 from whence.runner.plan import Plan, Shard
 from whence.runner.work import Job
 

@@ -9,8 +9,7 @@ import pytest
 from typer.testing import CliRunner
 
 import whence
-from whence.cli import app
-from whence.cli import main
+from whence.cli import app, main
 
 run = CliRunner().invoke
 

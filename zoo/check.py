@@ -11,6 +11,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from whence.core.batch import Batch
 from whence.core.propagation import Propagation, propagate
 from whence.core.recipe import Recipe, recipes
 from zoo.build import Specimen
@@ -51,7 +52,7 @@ def check(specimen: Specimen, recipe: Recipe = recipes["exact"]) -> Verdict:
 
     def explain(batch: dict[str, Tensor], rows: slice, last: int = -1) -> Propagation:
         target = _target(specimen.task, chosen[rows], last)
-        return propagate(lambda i: model(**i), batch, sources=sources, target=target, recipe=recipe)
+        return propagate(lambda i: model(**i), Batch.of(batch, *sources), target=target, recipe=recipe)
 
     whole = explain(inputs, slice(None))
     singles = [explain({k: v[n : n + 1] for k, v in inputs.items()}, slice(n, n + 1)) for n in range(2)]
@@ -62,15 +63,8 @@ def check(specimen: Specimen, recipe: Recipe = recipes["exact"]) -> Verdict:
         conservation=max(_conservation(single) for single in singles),
         batch=max(relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name]) for name in sources),
         padding=_padding(specimen, singles[0], explain),
-        unruled=whole.unruled | dict.fromkeys(whole.custom_functions(), 1),
+        unruled=whole.unruled | dict.fromkeys(whole.bypasses, 1),
     )
-
-
-def _batch(plain: Tensor, whole: Propagation, singles: list[Propagation], sources: tuple[str, ...]) -> float:
-    """How far a batch is from a loop; NaN where the plain model itself mixes its examples."""
-    if relative(torch.cat([logits_of(s.outputs) for s in singles]), plain) > BATCH:
-        return math.nan
-    return max(relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name]) for name in sources)
 
 
 def logits_of(outputs: Any) -> Tensor:

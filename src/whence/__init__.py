@@ -9,7 +9,6 @@
 from importlib import import_module
 from typing import Any
 
-from whence.concepts import tcav
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
@@ -17,15 +16,15 @@ from whence.models import load
 from whence.models.targets import contrast, span, token
 from whence.results import Comparison, Conservation, Explanation
 from whence.runner import run, show, summary
+from whence.stamp import __version__
 from whence.verbs.attention import attention
 from whence.verbs.audit import audit
 from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
+from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
-
-__version__ = "0.1.0"
 
 
 def __getattr__(name: str) -> Any:
@@ -45,6 +44,7 @@ __all__ = [
     "Recipe",
     "WhenceError",
     "ZPlus",
+    "__version__",
     "attention",
     "audit",
     "classes",

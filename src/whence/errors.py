@@ -3,7 +3,8 @@
 WhenceError
 ├── InputError              what was passed in can't be explained as it is
 │   ├── EmptyInputError
-│   └── InputTooLongError
+│   ├── InputTooLongError
+│   └── OptionError         an option that does not exist, or a value that it does not take
 ├── UnknownNameError        a method, recipe, label, … that does not exist; carries suggestions
 ├── ModelError              the model can't be loaded or explained
 │   ├── ModelNotFoundError
@@ -24,9 +25,17 @@ __all__ = [
     "ModelError",
     "ModelNotFoundError",
     "NumericsError",
+    "OptionError",
     "UnknownNameError",
     "WhenceError",
+    "nearest",
 ]
+
+
+def nearest(name: object, known: Iterable[str]) -> str:
+    """ " Did you mean 'that'?" where one of the known names is close; nothing where none is."""
+    close = difflib.get_close_matches(str(name), list(known), n=1)
+    return f" Did you mean {close[0]!r}?" if close else ""
 
 
 class WhenceError(Exception):
@@ -45,14 +54,16 @@ class InputTooLongError(InputError):
     """The input has more tokens than the model can take."""
 
 
+class OptionError(InputError):
+    """An option that does not exist, or a value that it does not take."""
+
+
 class UnknownNameError(WhenceError, KeyError):
     """A name that is not registered. Says which names are, and which one was probably meant."""
 
     def __init__(self, kind: str, name: object, known: Iterable[str]):
         self.kind, self.name, self.known = kind, name, sorted(known)
-        close = difflib.get_close_matches(str(name), self.known, n=1)
-        hint = f" Did you mean {close[0]!r}?" if close else ""
-        self.message = f"unknown {kind} {name!r}.{hint} Known: {', '.join(self.known)}"
+        self.message = f"unknown {kind} {name!r}.{nearest(name, self.known)} Known: {', '.join(self.known)}"
         super().__init__(self.message)
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
@@ -75,4 +86,4 @@ class MissingExtraError(WhenceError, ImportError):
     """An optional dependency is needed. The message holds the exact command to install it."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs {package}, which is not installed. Type: pip install 'whence[{extra}]'")
+        super().__init__(f"{purpose} needs {package}, which is not installed. Type: pip install 'whence-xai[{extra}]'")

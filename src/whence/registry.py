@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Generic, TypeVar
 
-from whence.errors import UnknownNameError
+from whence.errors import InputError, UnknownNameError
 
 __all__ = ["Registry"]
 
@@ -25,16 +25,30 @@ class Registry(Generic[T]):
     def __init__(self, kind: str):
         self.kind = kind
         self._items: dict[str, T] = {}
+        self._mirrors: list[tuple[Registry[object], Callable[[str], object]]] = []
 
     def add(self, name: str, item: T, *, replace: bool = False) -> T:
         if name in self._items and not replace:
-            raise ValueError(f"{self.kind} {name!r} is registered already; pass replace=True to replace it")
+            raise InputError(f"{self.kind} {name!r} is registered already; pass replace=True to replace it")
+        for mirror, make in self._mirrors:
+            mirror.add(name, make(name), replace=replace)
         self._items[name] = item
         return item
 
     def register(self, name: str) -> Callable[[T], T]:
         """Decorator form of `add`."""
         return lambda item: self.add(name, item)
+
+    def remove(self, name: str) -> None:
+        self._items.pop(name, None)
+        for mirror, _ in self._mirrors:
+            mirror.remove(name)
+
+    def mirrored(self, mirror: Registry[object], make: Callable[[str], object]) -> None:
+        """Whatever is here, now and later, is also in `mirror`: what `make` makes of its name."""
+        for name in self._items:
+            mirror.add(name, make(name))
+        self._mirrors.append((mirror, make))
 
     def __getitem__(self, name: str) -> T:
         try:
@@ -43,7 +57,7 @@ class Registry(Generic[T]):
             raise UnknownNameError(self.kind, name, self._items) from None
 
     def __contains__(self, name: object) -> bool:
-        return name in self._items
+        return isinstance(name, str) and name in self._items
 
     def __iter__(self) -> Iterator[str]:
         return iter(self._items)
@@ -53,6 +67,3 @@ class Registry(Generic[T]):
 
     def items(self) -> list[tuple[str, T]]:
         return list(self._items.items())
-
-    def remove(self, name: str) -> None:
-        self._items.pop(name, None)

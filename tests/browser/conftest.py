@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'whence[dev]'")
+playwright = pytest.importorskip("playwright.sync_api", reason="needs playwright: pip install 'whence-xai[dev]'")
 NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -106,9 +106,9 @@ def opened(browser, request, tmp_path) -> Iterator:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory) -> Iterator[str]:
     """The real server with the bundled models and a small run, on a free port of this machine; its address."""
-    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra web: pip install 'whence[web]'")
-    pytest.importorskip("fastapi", reason="needs the extra web: pip install 'whence[web]'")
-    pytest.importorskip("pyarrow", reason="needs the extra data: pip install 'whence[data]'")
+    uvicorn = pytest.importorskip("uvicorn", reason="needs the extra web: pip install 'whence-xai[web]'")
+    pytest.importorskip("fastapi", reason="needs the extra web: pip install 'whence-xai[web]'")
+    pytest.importorskip("pyarrow", reason="needs the extra data: pip install 'whence-xai[data]'")
     import whence
     from whence.web import Settings
     from whence.web.app import create_app

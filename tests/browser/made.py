@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from whence.results import Comparison, Explanation
+from whence.results import Comparison, Explanation, Prediction
 from whence.results.conservation import Conservation
-from whence.results.explanation import Prediction
 from whence.results.maps import AttentionMaps
 
 TEXT = "a gorgeous, witty film"
@@ -30,7 +29,7 @@ def explanation(**changes) -> Explanation:
         "options": {"norm": "detach"},
         "prediction": Prediction(("positive", "negative"), (3.5, -3.0), (0.75, 0.25)),
         "conservation": Conservation(inputs=3.4, target=3.5, sinks={"bias": 0.1}),
-        "provenance": {"model": "made up", "revision": "abc123", "whence": "0"},
+        "stamp": {"model": "made up", "revision": "abc123", "whence": "0"},
     }
     return Explanation(**(values | changes))
 

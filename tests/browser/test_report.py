@@ -9,8 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import made
-from whence.results import Comparison, Explanation
-from whence.results.explanation import Prediction
+from whence.results import Comparison, Explanation, Prediction
 from whence.viz.report import page as report
 
 HOSTILE = ("<script>alert(1)</script>", "</script>", "<img src=x onerror=alert(1)>", "<!--", "&lt;b&gt;", '" onload="x')
@@ -84,13 +83,13 @@ def test_table_sorts_and_filters(opened):
     expect(table.locator("tbody tr")).to_have_count(1)
 
 
-def test_receipt_and_provenance_say_where_it_went_and_came_from(opened):
+def test_receipt_and_stamp_say_where_it_went_and_came_from(opened):
     page = opened(report(made.explanation()))
     receipt = page.get_by_role("table", name="Receipt")
     for words in ("inputs", "+3.40", "bias", "+0.100", "= positive", "+3.50"):
         expect(receipt).to_contain_text(words)
     for words in ("made up", "abc123", "detach"):
-        expect(page.locator(".w-provenance")).to_contain_text(words)
+        expect(page.locator(".w-stamp")).to_contain_text(words)
 
 
 def test_copied_json_loads_again(opened, tmp_path):
@@ -144,14 +143,14 @@ def test_ten_thousand_tokens_have_one_tab_stop_and_a_paged_table(opened):
     expect(page.locator(".w-count")).to_have_text("51–100 of 10000")
 
 
-@pytest.mark.parametrize("where", ["tokens", "labels", "provenance", "text"])
+@pytest.mark.parametrize("where", ["tokens", "labels", "stamp", "text"])
 def test_hostile_text_is_shown_not_run(opened, where):
     count = len(HOSTILE)
     plain = {"tokens": HOSTILE, "scores": np.ones(count), "offsets": (), "word_ids": tuple(range(count)), "special": ()}
     changes = {
         "tokens": plain | {"text": None},
         "labels": {"target": HOSTILE[0], "method": HOSTILE[2], "prediction": Prediction(HOSTILE, (1.0,) * count)},
-        "provenance": {"provenance": {HOSTILE[0]: HOSTILE[1]}, "options": {HOSTILE[2]: list(HOSTILE)}},
+        "stamp": {"stamp": {HOSTILE[0]: HOSTILE[1]}, "options": {HOSTILE[2]: list(HOSTILE)}},
         "text": plain | {"text": " ".join(HOSTILE)},
     }
     page = opened(report(made.explanation(**changes[where])))

@@ -127,7 +127,7 @@ def test_all_layers_in_one_pass_equal_each_alone_and_frozen_models_work():
 
 def test_padding_changes_nothing(sentiment):
     texts = ["a gem", "a long and winding tale of two brothers that never ends", "dull"]
-    layers = choose(sentiment.module, "all", lambda: sentiment.forward(sentiment.collate(sentiment.encode(texts)[0])))
+    layers = choose(sentiment.module, "all", lambda: sentiment.run(sentiment.collate(sentiment.encode(texts)[0])))
     for pool in ("mean", "cls", "last"):
         probe = Probe(sentiment, layers, pool, batch_size=3)
         together, _ = sentiment.encode(texts)
@@ -179,7 +179,7 @@ def test_model_is_untouched_after_an_exception(stage):
 
     handle = module.head.register_forward_pre_hook(fail)
     work = {
-        "looking": lambda: choose(module, 0, lambda: adapter.forward(adapter.collate(examples))),
+        "looking": lambda: choose(module, 0, lambda: adapter.run(adapter.collate(examples))),
         "activations": lambda: probe.activations(examples),
         "gradients": lambda: probe.gradients(examples, adapter.target(1)),
     }[stage]
@@ -248,7 +248,8 @@ def test_cache_hit_equals_miss_and_corrupt_files_are_written_anew(tmp_path, monk
     forward = planted.Planted.forward
     monkeypatch.setattr(planted.Planted, "forward", lambda self, x: runs.append(len(x)) or forward(self, x))
     hit = _run(planted.USED, runs=3, cache=tmp_path)
-    assert sum(runs) == 1 + 20  # finding the blocks, and the gradients of the examples
+    # finding the blocks, whether examples may stand beside each other, and the gradients of the examples
+    assert sum(runs) == 1 + 3 + 20
     assert plain == missed == hit
     content = files[0].read_bytes()
     files[0].write_bytes(content[: len(content) // 2])
@@ -379,7 +380,7 @@ def test_bad_images_are_named_first(vision, tmp_path):
         ({"runs": 1}, "at least 3"),
         ({"concept": "no/such/file.txt"}, "no such file"),
         ({"concept": 3}, "can't be int"),
-        ({"examples": ["a gem", " "]}, "examples: the text is empty"),
+        ({"examples": ["a gem", " "]}, "examples: input 1: the text is empty"),
     ],
 )
 def test_bad_input_is_refused_before_long_work(sentiment, change, message):
@@ -410,7 +411,7 @@ def test_a_layer_that_leads_nowhere(vision):
 
 def test_missing_extra_says_what_to_type(monkeypatch):
     monkeypatch.setitem(sys.modules, "sklearn.linear_model", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[concepts\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence-xai\[concepts\]'"):
         _run(planted.USED)
 
 
@@ -428,7 +429,7 @@ def test_random_sets_share_nothing_and_mix_both_sides():
         role: collections.read(adapter, planted.inputs(count, n), role, 2)
         for n, (role, count) in enumerate({"examples": 3, "concept": 10, "counter": 12}.items())
     }
-    draws = procedure._Draws(sets, None)
+    draws = procedure.Draws(sets, None)
     assert (draws.size, draws.overlap) == (5, (5 / 10 + 5 / 12) / 2)
     first, second = draws.chance(np.random.default_rng(0))
     assert not set(first) & set(second)

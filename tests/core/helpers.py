@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from tests.reference.detached import gradient_times_input
+from whence.core.batch import Batch
 from whence.core.propagation import Propagation, propagate
 from whence.core.recipe import Recipe, recipes
 
@@ -43,7 +44,7 @@ def explain(
 ) -> Propagation:
     """Explain Σ g·f(x) by the elements of x (batch first)."""
     recipe = recipes[recipe] if isinstance(recipe, str) else recipe
-    return propagate(lambda i: f(i["x"]), {"x": x}, sources=("x",), target=target, recipe=recipe, **options)
+    return propagate(lambda i: f(i["x"]), Batch.of({"x": x}, "x"), target=target, recipe=recipe, **options)
 
 
 def explain_ids(
@@ -55,7 +56,7 @@ def explain_ids(
 ) -> Propagation:
     """The same for a function of token ids."""
     recipe = recipes[recipe] if isinstance(recipe, str) else recipe
-    return propagate(lambda i: f(i["ids"]), {"ids": ids}, sources=("ids",), target=target, recipe=recipe, **options)
+    return propagate(lambda i: f(i["ids"]), Batch.of({"ids": ids}, "ids"), target=target, recipe=recipe, **options)
 
 
 def reference(f: Callable[[Tensor], Tensor], x: Tensor) -> Tensor:

@@ -9,6 +9,7 @@ from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, normal
 from tests.core.models import Block, seeded
+from whence.core.batch import Batch
 from whence.core.gradients import by_place, gradients, leaves_of, rows_of
 from whence.core.interception import Leaf
 from whence.errors import ModelError, NumericsError
@@ -48,7 +49,7 @@ def reader(request: pytest.FixtureRequest) -> Reader:
 
 
 def _run(model: nn.Module, ids: Tensor, change=None):
-    return gradients(lambda i: model(i["ids"]), {"ids": ids}, sources=("ids",), target=lambda y: y, change=change)
+    return gradients(lambda i: model(i["ids"]), Batch.of({"ids": ids}, "ids"), target=lambda y: y, change=change)
 
 
 def _expected(model: Reader, x: Tensor) -> Tensor:
@@ -86,7 +87,7 @@ def test_leaves_are_numbered_in_the_order_of_their_lookup() -> None:
         return leaf.tensor
 
     run = lambda i: one(i["ids"]).sum((1, 2)) + two(i["ids"]).sum((1, 2))
-    gradients(run, {"ids": IDS}, sources=("ids",), target=lambda y: y, change=change)
+    gradients(run, Batch.of({"ids": IDS}, "ids"), target=lambda y: y, change=change)
     assert seen == [(0, 4), (1, 2)]
 
 
@@ -99,7 +100,7 @@ def test_float_inputs_are_changed_and_the_users_tensor_is_not() -> None:
         y *= 3.0
         return y.square().sum(1)
 
-    done = gradients(square, {"x": x}, sources=("x",), target=lambda y: y, change=lambda leaf, _: leaf.tensor / 2)
+    done = gradients(square, Batch.of({"x": x}, "x"), target=lambda y: y, change=lambda leaf, _: leaf.tensor / 2)
     torch.testing.assert_close(done.grads[0], 9 * x, **CLOSE)
     assert torch.equal(x, kept)
     assert not x.requires_grad
@@ -108,7 +109,7 @@ def test_float_inputs_are_changed_and_the_users_tensor_is_not() -> None:
 @pytest.mark.parametrize("style", ["pre", "post", "llama"])
 def test_a_transformer_block_has_its_own_gradient(style: str) -> None:
     block, x = seeded(Block(style)), normal(2, 5, 8)
-    done = gradients(lambda i: block(i["x"]), {"x": x}, sources=("x",), target=lambda y: y.square().sum((1, 2)))
+    done = gradients(lambda i: block(i["x"]), Batch.of({"x": x}, "x"), target=lambda y: y.square().sum((1, 2)))
     x = x.requires_grad_()
     (expected,) = torch.autograd.grad(block(x).square().sum(), x)
     torch.testing.assert_close(done.grads[0], expected, **CLOSE)
@@ -116,7 +117,7 @@ def test_a_transformer_block_has_its_own_gradient(style: str) -> None:
 
 
 def test_values_of_the_leaves_and_places_are_inverse(reader: Reader) -> None:
-    (value,) = leaves_of(lambda i: reader(i["ids"]), {"ids": IDS}, ("ids",))
+    (value,) = leaves_of(lambda i: reader(i["ids"]), Batch.of({"ids": IDS}, "ids"))
     leaf = _run(reader, IDS).leaves[0]
     placed = by_place(leaf, value, IDS)
     torch.testing.assert_close(placed, reader.words(IDS).detach(), **CLOSE)
@@ -125,9 +126,9 @@ def test_values_of_the_leaves_and_places_are_inverse(reader: Reader) -> None:
 
 def test_a_gradient_that_is_not_finite_is_an_error() -> None:
     with pytest.raises(NumericsError, match="not finite"):
-        gradients(lambda i: i["x"].sqrt().sum(1), {"x": torch.zeros(1, 2)}, sources=("x",), target=lambda y: y)
+        gradients(lambda i: i["x"].sqrt().sum(1), Batch.of({"x": torch.zeros(1, 2)}, "x"), target=lambda y: y)
 
 
 def test_a_model_without_a_lookup_is_an_error() -> None:
     with pytest.raises(ModelError, match="never looked"):
-        gradients(lambda i: torch.ones(2), {"ids": IDS}, sources=("ids",), target=lambda y: y)
+        gradients(lambda i: torch.ones(2), Batch.of({"ids": IDS}, "ids"), target=lambda y: y)

@@ -151,7 +151,11 @@ def test_gradient_checkpointing_keeps_the_books(reentrant: bool) -> None:
     x = normal(2, 5, 8)
     one, two = explain(plain, x, "exact"), explain(frugal, x, "exact")
     assert torch.equal(one.relevance["x"], two.relevance["x"])
-    torch.testing.assert_close(books(two), ZERO, **CLOSE)
+    assert two.ledger is not None
+    # A reentrant checkpoint hands its segment new tensors that nothing is known of: the batch is booked as a whole.
+    assert two.ledger.is_split is not reentrant
+    kept = sum(float(a.sum()) for book in (two.ledger.amounts, two.ledger.unsplit) for a in book.values())
+    assert float(two.inputs.sum()) + kept == pytest.approx(float(two.target.sum()), rel=1e-10)
 
 
 # -- nothing is changed --------------------------------------------------------------------------------------
@@ -305,9 +309,9 @@ class Cube(torch.autograd.Function):
 
 def test_custom_autograd_functions_are_named() -> None:
     done = explain(lambda x: F.gelu(Cube.apply(F.layer_norm(x, (5,)))), normal(2, 5))
-    assert done.custom_functions() == ["Cube"]
-    assert explain(lambda x: F.gelu(F.layer_norm(x, (5,))), normal(2, 5)).custom_functions() == []
-    assert explain(seeded(Block("llama")), normal(2, 5, 8), "gim").custom_functions() == []
+    assert done.bypasses == ("Cube",)
+    assert explain(lambda x: F.gelu(F.layer_norm(x, (5,))), normal(2, 5)).bypasses == ()
+    assert explain(seeded(Block("llama")), normal(2, 5, 8), "gim").bypasses == ()
 
 
 def test_parameters_take_no_part_in_the_backward_pass() -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,8 +13,17 @@ from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, PRESETS, books, explain, explain_ids, normal
 from tests.core.models import Block, seeded
+from whence.core.layout import Lane, mark_layout
 from whence.core.ledger import Entry, Ledger, NoLedger
 from whence.core.recipe import recipes
+
+FIRST = (Lane(0, 1, 2),)
+
+
+def laid_out(x: Tensor) -> Tensor:
+    """A leaf of two examples."""
+    mark_layout(x.requires_grad_(), FIRST)
+    return x
 
 
 def test_a_constant_keeps_its_value_times_the_gradient() -> None:
@@ -20,7 +31,7 @@ def test_a_constant_keeps_its_value_times_the_gradient() -> None:
     x = normal(2, 3).requires_grad_()
     out = x * 2
     constant = normal(3, seed=1)
-    ledger.constant("bias", "linear", out, constant)
+    ledger.constant("bias", "linear", out, constant, FIRST)
     weight = normal(2, 3, seed=2)
     (out * weight).sum().backward()
     torch.testing.assert_close(ledger.by_kind()["bias"], (weight * constant).sum(1), **CLOSE)
@@ -37,8 +48,8 @@ def test_numbers_are_booked_in_the_precision_of_the_tensor() -> None:
 
 def test_measuring_books_what_comes_in_less_what_goes_out() -> None:
     ledger = Ledger(examples=2)
-    x = normal(2, 3).requires_grad_()
-    y = ledger.measure("activation", "tanh", [x], torch.tanh)
+    x = laid_out(normal(2, 3))
+    y = ledger.measure("activation", "tanh", [x], torch.tanh, lambda out: FIRST)
     y.sum().backward()
     taken = (torch.tanh(x) - x * (1 - torch.tanh(x) ** 2)).sum(1)
     torch.testing.assert_close(ledger.by_kind()["activation"], taken.detach(), **CLOSE)
@@ -53,9 +64,9 @@ def test_measuring_leaves_the_value_and_the_gradient_alone() -> None:
 
 
 def test_measuring_a_function_with_several_results_keeps_the_kind_of_container() -> None:
-    x = normal(2, 4).requires_grad_()
+    x = laid_out(normal(2, 4))
     ledger = Ledger(2)
-    out = ledger.measure("unruled", "f", [x], lambda x: (x**2, [1], x.argmax(-1)))
+    out = ledger.measure("unruled", "f", [x], lambda x: (x**2, [1], x.argmax(-1)), lambda out: FIRST)
     assert type(out) is tuple
     out[0].sum().backward()
     torch.testing.assert_close(ledger.by_kind()["unruled"], -(x**2).sum(1).detach(), **CLOSE)
@@ -72,25 +83,23 @@ def test_a_closed_ledger_books_nothing() -> None:
 
 
 @pytest.mark.parametrize(
-    ("shape", "spread"),
+    ("shape", "axis", "spread"),
     [
-        ((3, 4), lambda t: t),
-        ((3, 5, 4), lambda t: t),
-        ((5, 3, 4), lambda t: t.transpose(0, 1)),  # time first
-        ((6, 5, 4), lambda t: t.view(3, 2, 5, 4)),  # heads folded into the batch
+        ((3, 4), Lane(0, 1, 3), lambda t: t),
+        ((3, 5, 4), Lane(0, 1, 3), lambda t: t),
+        ((5, 3, 4), Lane(1, 1, 3), lambda t: t.transpose(0, 1)),  # tokens first
+        ((3, 3, 4), Lane(1, 1, 3), lambda t: t.transpose(0, 1)),  # tokens first, and as many as examples
+        ((6, 5, 4), Lane(0, 2, 3), lambda t: t.view(3, 2, 5, 4)),  # heads folded into the batch
+        ((6, 4), Lane(0, 1, 3), lambda t: t.view(2, 3, 4).transpose(0, 1)),  # tokens and examples as one axis
     ],
 )
-def test_the_axis_of_the_examples_is_found(shape: tuple[int, ...], spread: object) -> None:
-    ledger = Ledger(examples=3, length=5)
+def test_amounts_go_to_the_example_that_the_layout_names(shape: tuple[int, ...], axis: Lane, spread: Any) -> None:
+    ledger = Ledger(examples=3)
     out = normal(*shape).requires_grad_() * 1
     constant = normal(*shape, seed=1)
-    ledger.constant("constant", "add", out, constant)
+    ledger.constant("constant", "add", out, constant, (axis,))
     out.sum().backward()
-    torch.testing.assert_close(
-        ledger.by_kind()["constant"],
-        spread(constant).flatten(1).sum(1),
-        **CLOSE,  # type: ignore[operator]
-    )
+    torch.testing.assert_close(ledger.by_kind()["constant"], spread(constant).flatten(1).sum(1), **CLOSE)
     assert ledger.is_split
 
 
@@ -139,9 +148,9 @@ def test_float64_stays_float64() -> None:
 
 def test_layers_are_named_after_the_innermost_module() -> None:
     model = seeded(nn.Sequential(Block("pre"), Block("post")))
-    done = explain(model, normal(2, 5, 8), "exact", receipt="layers", module=model)
+    done = explain(model, normal(2, 5, 8), "exact", modules=model)
     assert done.ledger is not None
-    layers = {entry.layer for entry in done.ledger.amounts}
+    layers = {entry.module for entry in done.ledger.amounts}
     assert {"0.norm1", "0.attention.v", "0.attention.o", "0.mlp.0", "1.mlp.2", "1.norm2"} <= layers
     assert "" not in layers
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)

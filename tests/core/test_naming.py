@@ -113,4 +113,16 @@ def test_operators_of_torch_ops_have_the_name_of_the_operator() -> None:
 def test_private_functions_keep_their_name() -> None:
     def _hidden() -> None: ...
 
+    _hidden.__module__ = "torch.nn"
     assert name_of(_hidden) == Name("_hidden", False)
+
+
+def test_functions_of_others_keep_their_home() -> None:
+    def softmax() -> None: ...
+
+    softmax.__module__ = "mylib.kernels"
+    assert name_of(softmax) == Name("mylib::softmax", False)
+    lib = torch.library.Library("whence_test_naming", "DEF")
+    lib.define("softmax(Tensor x) -> Tensor")
+    assert name_of(torch.ops.whence_test_naming.softmax).name == "whence_test_naming::softmax"
+    assert name_of(torch.ops.whence_test_naming.softmax.default).name == "whence_test_naming::softmax"

@@ -11,6 +11,7 @@ from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, PRESETS, books, explain, explain_ids, normal
 from tests.core.models import Block, seeded
+from whence.core.batch import Batch
 from whence.core.propagation import propagate
 from whence.core.recipe import Epsilon, Gamma, ZPlus, recipes
 from whence.errors import ModelError, NumericsError
@@ -102,8 +103,7 @@ def test_float_and_integer_inputs_are_explained_together() -> None:
     pixels, ids = normal(2, 3, 4), torch.tensor([[1, 2], [3, 4]])
     done = propagate(
         lambda i: torch.cat([i["pixels"], F.embedding(i["ids"], table)], 1).sum((1, 2)),
-        {"pixels": pixels, "ids": ids, "unused": None},
-        sources=("pixels", "ids"),
+        Batch.of({"pixels": pixels, "ids": ids, "unused": None}, "pixels", "ids"),
         target=lambda y: y,
         recipe=recipes["exact"],
     )
@@ -115,8 +115,7 @@ def test_float_and_integer_inputs_are_explained_together() -> None:
 def test_a_source_that_the_target_does_not_depend_on_has_no_relevance() -> None:
     done = propagate(
         lambda i: i["x"].sum(1),
-        {"x": normal(2, 3), "other": normal(2, 4)},
-        sources=("x", "other"),
+        Batch.of({"x": normal(2, 3), "other": normal(2, 4)}, "x", "other"),
         target=lambda y: y,
         recipe=recipes["exact"],
     )
@@ -139,8 +138,8 @@ def test_a_model_that_never_looks_up_its_ids_is_refused() -> None:
 
 
 def test_a_model_without_positions_has_no_such_layer() -> None:
-    with pytest.raises(ModelError, match="layer='word'"):
-        explain_ids(lambda ids: F.embedding(ids, normal(9, 4)), torch.tensor([[1, 2]]), layer="position")
+    with pytest.raises(ModelError, match="at='word'"):
+        explain_ids(lambda ids: F.embedding(ids, normal(9, 4)), torch.tensor([[1, 2]]), at="position")
 
 
 @pytest.mark.parametrize(("dtype", "advice"), [(torch.float16, "bfloat16"), (torch.float32, "whence.audit")])

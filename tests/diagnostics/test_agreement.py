@@ -8,7 +8,7 @@ import torch
 
 import whence
 from tests.reference import diagnostics as reference
-from whence.diagnostics.attention_agreement import Agreement
+from whence.diagnostics.attention_agreement import AttentionAgreement
 from whence.diagnostics.subject import Subject
 from whence.errors import ModelError
 
@@ -17,7 +17,7 @@ TEXTS = ["a gorgeous, witty, seductive movie", "an unwatchable and very boring m
 
 @pytest.fixture(scope="module")
 def answered(sentiment):
-    return Agreement().ask(Subject.of(sentiment, TEXTS))
+    return AttentionAgreement().ask(Subject.of(sentiment, TEXTS))
 
 
 def test_tau_by_hand_with_special_tokens_left_out(sentiment, answered):
@@ -64,7 +64,7 @@ def test_named_scores_are_compared_and_failures_are_notes(sentiment):
     def broken(examples):
         raise ModelError("not for this model")
 
-    section = Agreement().ask(subject, scorers={"order": lengths, "broken": broken})
+    section = AttentionAgreement().ask(subject, scorers={"order": lengths, "broken": broken})
     assert {r["against"] for r in section.where(what="order")} == {"gradient", "leave-one-out"}
     assert any("broken left out: not for this model" in note for note in section.notes)
 

@@ -15,9 +15,9 @@ import whence
 from tests import small
 from tests.diagnostics.models import Averaged
 from whence.cli import app
+from whence.data.labelled import film_sentences
 from whence.diagnostics.adversarial import Adversarial
 from whence.diagnostics.counterfactual import Counterfactual
-from whence.diagnostics.data import parsed, sentences
 from whence.diagnostics.guided import Guided
 from whence.errors import InputError, InputTooLongError, ModelError, UnknownNameError
 from whence.results.diagnosis import Diagnosis
@@ -108,7 +108,7 @@ def test_model_and_torch_are_untouched(sentiment, report):
         ("one text", {}, InputError, "takes a list of texts"),
         ([("a gem", "positive"), "dull"], {}, InputError, "example 1 has no label"),
         ([("a gem", "postive")], {}, UnknownNameError, "Did you mean 'positive'"),
-        ([("a gem", 7)], {}, InputError, "classes are 0 to 1"),
+        ([("a gem", 7)], {}, InputError, "its classes are 0: negative, 1: positive"),
         (["a gem " * 300], {}, InputTooLongError, "truncate=True"),
         (["a gem", "great"], {}, InputError, "only 'positive'"),
         (["a gem"], {"sections": ["agrement"]}, UnknownNameError, "Did you mean 'agreement'"),
@@ -130,14 +130,10 @@ def test_models_that_can_not_be_diagnosed(digits):
         whence.diagnose(digits, [np.zeros((28, 28), dtype=np.uint8)])
 
 
-def test_built_in_sentences_are_balanced_and_files_are_read():
-    data = sentences()
-    assert len(data) == len(set(data)) == 40
-    assert sum(label == "positive" for _, label in data) == 20
-    assert parsed("a\n\nb\n", "x") == ["a", "b"]
-    assert parsed("0\ta\n1\tb", "x") == [("a", "0"), ("b", "1")]
-    with pytest.raises(InputError, match=r"line 3 of 'x\.tsv'"):
-        parsed("0\ta\n\nb", "x.tsv")
+def test_built_in_sentences_are_balanced():
+    data = film_sentences()
+    assert len(data) == len({row.input for row in data}) == 40
+    assert sum(row.label == "positive" for row in data) == 20
 
 
 def test_the_command(tmp_path):

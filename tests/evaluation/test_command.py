@@ -5,7 +5,7 @@ from __future__ import annotations
 from typer.testing import CliRunner
 
 from whence.cli import app
-from whence.evaluation.reading import built_in
+from whence.data.labelled import opinions
 
 run = CliRunner().invoke
 
@@ -35,8 +35,8 @@ def test_tune(tmp_path):
 
 
 def test_the_sentences_are_half_positive():
-    rows = built_in()
+    rows = opinions()
     assert len(rows) == 60
-    assert sum(row["label"] == "positive" for row in rows) == 30
-    assert len({row["text"] for row in rows}) == 60
-    assert all(5 <= len(row["text"].split()) <= 25 for row in rows)
+    assert sum(row.label == "positive" for row in rows) == 30
+    assert len({row.input for row in rows}) == 60
+    assert all(5 <= len(row.input.split()) <= 25 for row in rows)

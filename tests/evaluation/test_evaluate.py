@@ -12,7 +12,7 @@ import torch
 import whence
 from tests import small
 from tests.evaluation.bag import OPPOSITE, ORACLE, RANDOM, TEXTS, bag, truth
-from whence.errors import InputError, MissingExtraError, UnknownNameError
+from whence.errors import InputError, MissingExtraError, OptionError, UnknownNameError
 from whence.evaluation import from_captum, from_function, from_quantus, metrics
 from whence.results import Evaluation, Explanation
 
@@ -93,8 +93,12 @@ def test_the_same_input_runs_once(monkeypatch):
         )
         return forward(self, batch)
 
+    model = bag()
+    examples, _ = model.encode(TEXTS)
+    for some in (examples, examples[:1]):
+        model.beside(some)  # asked once, and not part of the evaluation
     monkeypatch.setattr(TextClassifier, "forward", counted)
-    whence.evaluate(bag(), TEXTS, [ORACLE, RANDOM, OPPOSITE], ["auac", "au_mse", "aopc"])
+    whence.evaluate(model, TEXTS, [ORACLE, RANDOM, OPPOSITE], ["auac", "au_mse", "aopc"])
     originals = {tuple(bag().encode(t)[0][0].inputs["input_ids"].tolist()) for t in TEXTS}
     perturbed = [r for r in rows if r not in originals]
     assert len(perturbed) == len(set(perturbed))
@@ -114,12 +118,12 @@ def test_limit_draws_by_seed():
 
 
 def test_methods_by_name_recipe_object_function_and_file(sentiment, tmp_path):
-    from whence.methods.method import make
+    from whence.methods.explaining import as_method
 
     mine = whence.Recipe("mine", softmax="detach", norm="detach")
     path = mine.but(name="saved").save(tmp_path / "saved.json")
     functions = lambda model, text, target: whence.explain(model, text, "ah_ln", target)
-    methods = ["ah_ln", mine, str(path), ("object", make("ah_ln")), ("function", functions)]
+    methods = ["ah_ln", mine, str(path), ("object", as_method("ah_ln")), ("function", functions)]
     result = whence.evaluate(sentiment, ["a gorgeous, witty movie", "a dull film"], methods, ["auac"])
     assert result.methods == ("ah_ln", "mine", "saved", "object", "function")
     values = [result.value(m, "auac") for m in result.methods]
@@ -310,7 +314,7 @@ def test_saved_and_loaded(result, tmp_path):
 
 def test_parquet_needs_its_extra(result, tmp_path, monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[data\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence-xai\[data\]'"):
         result.save(tmp_path / "x.parquet")
 
 
@@ -343,17 +347,18 @@ def test_ali_sets_every_switch():
         ({"metrics": ["auca"]}, UnknownNameError, "Did you mean 'auac'"),
         ({"methods": ["ah_lm"]}, UnknownNameError, "Did you mean 'ah_ln'"),
         ({"target": "true"}, InputError, "needs a label for every example, and example 0"),
-        ({"target": "gold"}, UnknownNameError, "Known: predicted, true"),
+        ({"target": "gold"}, OptionError, "target='gold' is not 'predicted' or 'true'"),
         ({"metrics": ["segmentation"]}, InputError, "is for images"),
         ({"metrics": ["token_f1"]}, InputError, "needs a rationale for every example"),
         ({"metrics": ["agreement"], "methods": ["gi"]}, InputError, "at least two"),
         ({"metrics": ["auac", "auac"]}, InputError, "two metrics are called 'auac'"),
         ({"methods": ["gi", "gi"]}, InputError, "two methods are called 'gi'"),
-        ({"fill": "blank"}, UnknownNameError, "unknown fill 'blank'"),
-        ({"order": "up"}, UnknownNameError, "auac order 'up'"),
+        ({"fill": "blank"}, OptionError, "unknown fill 'blank'"),
+        ({"order": "up"}, OptionError, "order='up' is not 'signed' or 'absolute'"),
         ({"data": []}, InputError, "empty"),
         ({"data": "a gem"}, InputError, "pass a list of texts"),
-        ({"data": [("a gem", 7)], "target": "true"}, InputError, "has label 7, but the model has 2 classes"),
+        ({"data": [("a gem", 7)]}, InputError, "example 0: the model has no class 7; its classes are 0: negative"),
+        ({"data": [("a gem", -1)]}, InputError, "example 0: the model has no class -1"),
         ({"data": [{"sentense": "a gem"}]}, InputError, "name a column 'text'"),
         ({"limit": 0}, InputError, "at least one"),
         ({"methods": [3]}, InputError, "can't explain with int"),

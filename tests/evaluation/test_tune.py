@@ -154,7 +154,7 @@ def test_files_that_are_no_recipes(tmp_path):
     with pytest.raises(InputError, match="no recipe of format 1"):
         Recipe.load(path)
     path.write_text(json.dumps({"format": 1, "name": "x", "norm": "sideways"}))
-    with pytest.raises(InputError, match="norm='sideways' is not one of"):
+    with pytest.raises(InputError, match="norm='sideways' is not 'gradient'"):
         Recipe.load(path)
     path.write_text(json.dumps({"format": 1, "name": "x", "nrom": "detach"}))
     with pytest.raises(InputError, match="no 'nrom'"):

@@ -12,7 +12,7 @@ import whence
 from tests import small
 from tests.methods.games import Additive, Interacting
 from tests.reference import perturbation as reference
-from whence.errors import InputError, UnknownNameError
+from whence.errors import InputError, OptionError
 from whence.methods import gradient
 
 TEXTS = ["a gorgeous movie", "not good , but not very bad", "dull"]
@@ -77,7 +77,7 @@ def test_special_tokens_stay_unless_asked(exact):
 
 def test_small_chunks_change_nothing(exact, monkeypatch):
     whole = whence.explain(exact, TEXTS, "integrated_gradients", steps=5)
-    monkeypatch.setattr(gradient, "budget_of", lambda model: 25)
+    monkeypatch.setattr(gradient, "budget_of", lambda *_: 25)
     for exp, again in zip(whole, whence.explain(exact, TEXTS, "integrated_gradients", steps=5), strict=True):
         np.testing.assert_allclose(exp.scores, again.scores, rtol=1e-5, atol=1e-9)
         assert exp.conservation.error == pytest.approx(again.conservation.error)
@@ -119,12 +119,14 @@ def test_the_default_on_the_bundled_model(sentiment):
 
 
 def test_errors_say_what_to_type(exact):
-    with pytest.raises(UnknownNameError, match="unknown fill 'nothing'"):
+    with pytest.raises(OptionError, match="unknown fill 'nothing'"):
         whence.explain(exact, TEXTS[0], "integrated_gradients", baseline="nothing")
-    with pytest.raises(UnknownNameError, match="unknown rule 'simpson'"):
+    with pytest.raises(OptionError, match="rule='simpson' is not"):
         whence.explain(exact, TEXTS[0], "integrated_gradients", rule="simpson")
-    with pytest.raises(InputError, match="too few"):
+    with pytest.raises(OptionError, match="steps=0 is not"):
         whence.explain(exact, TEXTS[0], "integrated_gradients", steps=0)
+    with pytest.raises(OptionError, match="too few"):
+        whence.explain(exact, TEXTS[0], "integrated_gradients", steps=1, rule="trapezoid")
     ids = {"input_ids": torch.tensor([[2, 7, 3]])}
     with pytest.raises(InputError, match="baseline='pad'"):
         whence.explain(small.classifier(), ids, "integrated_gradients", baseline="mask")

@@ -10,7 +10,7 @@ import whence
 from tests import small
 from tests.methods.games import Additive, Interacting
 from tests.reference import perturbation as reference
-from whence.errors import InputError, UnknownNameError
+from whence.errors import InputError, OptionError
 
 TOKENS = torch.tensor([[4, 7, 7, 2, 11, 9]])
 FLOATS = torch.tensor([[1.5, -2.0, 0.3, 0.7, 1.1]], dtype=torch.float64)
@@ -109,9 +109,9 @@ def test_source_and_decoder_tokens():
 
 
 def test_errors_say_what_to_type(model):
-    with pytest.raises(UnknownNameError, match=r"unknown fill 'maks'. Did you mean 'mask'"):
+    with pytest.raises(OptionError, match=r"unknown fill 'maks'. Did you mean 'mask'"):
         whence.explain(model, "a movie", "occlusion", fill="maks")
-    with pytest.raises(UnknownNameError, match="unknown unit 'letter'"):
+    with pytest.raises(OptionError, match="by='letter' is not 'token' or 'word'"):
         whence.explain(model, "a movie", "occlusion", by="letter")
     with pytest.raises(InputError, match="by='token'"):
         whence.explain(model, {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", by="word")

@@ -12,7 +12,7 @@ import whence
 from tests import small
 from tests.methods.games import Additive
 from tests.reference import perturbation as reference
-from whence.errors import UnknownNameError
+from whence.errors import OptionError
 
 TOKENS = torch.tensor([[4, 7, 2]])
 
@@ -47,5 +47,5 @@ def test_the_norm_of_a_patch_is_over_its_pixels():
 
 
 def test_unknown_norm():
-    with pytest.raises(UnknownNameError, match="unknown norm 'l3'"):
+    with pytest.raises(OptionError, match="norm='l3' is not 'l2', 'l1' or 'sum'"):
         whence.explain("sentiment", "a gem", "saliency", norm="l3")

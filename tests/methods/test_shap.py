@@ -12,7 +12,7 @@ import whence
 from tests import small
 from tests.methods.games import Additive, Interacting
 from tests.reference import perturbation as reference
-from whence.errors import InputError, MissingExtraError, UnknownNameError
+from whence.errors import InputError, MissingExtraError, OptionError
 from whence.methods import shap_values
 from whence.models.scoring import Scorer
 
@@ -186,18 +186,18 @@ def test_numpys_generator_is_left_alone(model):
 
 def test_without_the_library(model, monkeypatch):
     monkeypatch.setitem(sys.modules, "shap", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[shap\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence-xai\[shap\]'"):
         whence.explain(model, TEXTS[0], "shap")
 
 
 def test_errors_say_what_to_type(model):
-    with pytest.raises(UnknownNameError, match="Known: kept, masked, out"):
+    with pytest.raises(OptionError, match="Did you mean 'kept'"):
         whence.explain(model, TEXTS[0], "shap", special="keep")
-    with pytest.raises(InputError, match="take 1, 0 or None"):
+    with pytest.raises(OptionError, match="fixed_context=2 is not 0, 1 or None"):
         whence.explain(model, TEXTS[0], "shap", fixed_context=2)
-    with pytest.raises(InputError, match="too few"):
+    with pytest.raises(OptionError, match="max_evals=1 is not"):
         whence.explain(model, TEXTS[0], "shap", max_evals=1)
     with pytest.raises(InputError, match="collapse=True is for text"):
         whence.explain(small.vit(), torch.zeros(3, 16, 16), "shap", collapse=True)
-    with pytest.raises(UnknownNameError, match="unknown fill"):
+    with pytest.raises(OptionError, match="unknown fill"):
         whence.explain(model, TEXTS[0], "shap", fill="nothing")

@@ -23,7 +23,7 @@ def test_a_local_folder(folder):
     exp = whence.explain(model, "a good movie")
     memory = whence.explain((small.classifier(), small.wordpiece()), "a good movie")
     assert exp.scores.tolist() == pytest.approx(memory.scores.tolist(), abs=1e-6)
-    assert exp.provenance["model"] == str(folder)
+    assert exp.stamp["model"] == str(folder)
 
 
 def test_dtype_and_task(folder):

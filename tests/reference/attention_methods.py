@@ -203,12 +203,17 @@ def grad_sam(A: Maps, G: Maps, *, axis: str = "query") -> np.ndarray:
 def attention_grad_cam(
     A: Maps, G: Maps, rows: Sequence[int], how: str = "mean", *, variant: str = "paper"
 ) -> np.ndarray:
-    """r = ReLU(mean_h w_h A_h[row]), w_h the mean of ∇A_h over the map, or (public code) over the predicting row."""
+    """r = ReLU(mean_h w_h A_h[row]), w_h the mean of ∇A_h over the map.
+
+    In the public code it is the mean over the class token's row without the class token's column.
+    """
     a, g = A[-1], G[-1]
     weighted = np.zeros_like(a)
+    length = a.shape[-1]
+    others = [k for k in range(length) if k not in rows] or list(range(length))
     for head in range(len(a)):
-        seen = g[head][list(rows)] if variant == "code" else g[head]
-        weighted[head] = seen.mean() * a[head]
+        cells = [g[head][q][k] for q in rows for k in others]
+        weighted[head] = (np.mean(cells) if variant == "code" else g[head].mean()) * a[head]
     return positive(pick(fuse(weighted, "mean"), rows, how))
 
 

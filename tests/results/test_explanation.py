@@ -60,7 +60,7 @@ def test_a_failed_save_leaves_the_old_file(exp, tmp_path):
     path = tmp_path / "x.json"
     exp.save(path)
     before = path.read_text()
-    broken = dataclasses.replace(exp, options={"x": float("nan")}, provenance={1: object})
+    broken = dataclasses.replace(exp, options={"x": float("nan")}, stamp={1: object})
     with pytest.raises(Exception):  # noqa: B017
         broken.save(tmp_path / "x.unknown")
     assert path.read_text() == before

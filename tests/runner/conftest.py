@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-pq = pytest.importorskip("pyarrow.parquet", reason="runs need pyarrow: pip install 'whence[data]'")
+pq = pytest.importorskip("pyarrow.parquet", reason="runs need pyarrow: pip install 'whence-xai[data]'")
 
 WORDS = "a gorgeous witty dull movie mess gem film slow brilliant not tedious charming boring fine".split()
 

@@ -21,10 +21,10 @@ import transformers
 
 import whence
 from tests.runner.conftest import files, records, sentences
-from whence.runner import durable
-from whence.runner.explaining import Explainer
+from whence.runner import shards
 from whence.runner.manifest import Journal
 from whence.runner.shards import ShardWriter
+from whence.runner.window import WindowExplainer
 
 ROWS = 300
 SMALL = {"rows_per_shard": 40, "batch_tokens": 128}
@@ -74,6 +74,7 @@ def in_a_process(work: Callable[[], object], errors: Path | None = None) -> int:
     """Do the work in a process of its own that shares nothing but files; how it ended, as `waitpid` says."""
     child = os.fork()
     if child == 0:
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
         try:
             if errors is not None:
                 os.dup2(os.open(errors, os.O_CREAT | os.O_WRONLY), 2)
@@ -89,8 +90,8 @@ def in_a_process(work: Callable[[], object], errors: Path | None = None) -> int:
     return os.waitpid(child, 0)[1]
 
 
-POINTS = [(os, "fsync"), (os, "replace"), (durable, "publish"), (ShardWriter, "write"), (Journal, "add"),
-          (Explainer, "_batch")]  # fmt: skip
+POINTS = [(os, "fsync"), (os, "replace"), (shards, "publish"), (ShardWriter, "write"), (Journal, "add"),
+          (WindowExplainer, "window")]  # fmt: skip
 
 
 def at_step(number: int, strike: Callable[[], object]) -> list[int]:

@@ -11,7 +11,7 @@ import whence
 from tests.runner.conftest import files, records, sentences
 from whence.runner.ray_executor import RayExecutor
 
-ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'whence[ray]'")
+ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'whence-xai[ray]'")
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
 TEXTS = sentences(160)
 

@@ -203,7 +203,7 @@ def test_errors_name_the_columns_and_the_choices(sentiment, reviews, tmp_path, m
     with pytest.raises(InputError, match="float16 or float32"):
         whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out", scores="int8")
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[data\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence-xai\[data\]'"):
         whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out")
 
 

@@ -10,7 +10,8 @@ from whence.results import AttentionMaps, Comparison, Conservation, Explanation,
 from whence.results.audit_report import Audit, AuditRow
 from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.diagnosis import Diagnosis, Section
-from whence.results.evaluation import Axis, Evaluation, Measured, Measurement
+from whence.results.evaluation import Evaluation
+from whence.results.measured import Axis, Measured, Measurement
 
 
 def explanation(text: str = "a gem", scores: list[float] | None = None, cut: int = 0, **more) -> Explanation:

@@ -67,7 +67,7 @@ def test_a_missing_extra_says_what_to_type(monkeypatch, tmp_path):
     monkeypatch.setitem(sys.modules, "matplotlib.backends.backend_agg", None)
     from whence.viz import canvas
 
-    with pytest.raises(MissingExtraError, match=r"pip install 'whence\[viz\]'"):
+    with pytest.raises(MissingExtraError, match=r"pip install 'whence-xai\[viz\]'"):
         canvas.to_png(Drawing(10, 10, ()))
     assert RESULTS["text"].save(tmp_path / "x.svg").exists(), "SVG needs nothing"
 

@@ -9,8 +9,7 @@ import sys
 import pytest
 from typer.testing import CliRunner
 
-from whence.cli import app
-from whence.cli import main
+from whence.cli import app, main
 from whence.errors import InputError
 from whence.web import app as application
 from whence.web import serving
@@ -88,7 +87,7 @@ def test_the_missing_extra(monkeypatch, capsys):
     monkeypatch.setattr(sys, "argv", ["whence", "serve"])
     with pytest.raises(SystemExit):
         main()
-    assert "pip install 'whence[web]'" in capsys.readouterr().err
+    assert "pip install 'whence-xai[web]'" in capsys.readouterr().err
 
 
 def test_the_command_itself_needs_no_server():

@@ -36,7 +36,7 @@ def diagnose(
     from rich.console import Console
 
     import whence
-    from whence.diagnostics.data import read, sentences
+    from whence.data.labelled import film_sentences, read
     from whence.diagnostics.question import questions
     from whence.verbs.diagnose import QUICK
 
@@ -44,7 +44,7 @@ def diagnose(
         raise InputError(f"can't write a diagnosis as {save.suffix!r}: use .html, .json or .md")
     names = [name.strip() for name in sections.split(",") if name.strip()]
     chosen: list[Any] = [QUICK[name] if quick and name in QUICK else questions[name]() for name in names]
-    inputs: Any = sentences() if data is None else read(data)
+    inputs: Any = film_sentences() if data is None else read(data)
     loaded = whence.load(model, task=task, device=device, dtype=dtype)
     if limit is None:
         limit = 24 if quick else 40

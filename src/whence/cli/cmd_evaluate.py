@@ -41,12 +41,12 @@ def evaluate(
     """Measure how faithful methods are. Without --data: sixty sentences that come with the package."""
     import whence
     from whence.cli.screen import show, split
-    from whence.evaluation.reading import built_in, read
+    from whence.data.labelled import opinions, read
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     result = whence.evaluate(
         loaded,
-        read(data) if data is not None else built_in(),
+        read(data) if data is not None else opinions(),
         split(methods),
         split(metrics),
         target=target,  # type: ignore[arg-type]

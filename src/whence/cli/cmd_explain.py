@@ -87,7 +87,7 @@ def _with_classes(model: Any, one: str, exp: Any, method: str, kept: dict[str, b
     from whence.verbs.compare import compare
 
     others = [label for label in exp.prediction.labels if label != exp.target][: CLASSES - 1]
-    if not model.task.endswith("-classification") or not exp.class_specific or not others:
+    if model.speaks or model.follows is not None or not exp.class_specific or not others:
         return exp
     return Comparison((exp, *compare(model, one, [method], others, **kept)))
 

@@ -33,12 +33,12 @@ def tune(
     """Search for the recipe that is most faithful on your model; use it with --method FILE.json."""
     import whence
     from whence.cli.screen import show
-    from whence.evaluation.reading import built_in, read
+    from whence.data.labelled import opinions, read
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     result = whence.tune(
         loaded,
-        read(data) if data is not None else built_in(),
+        read(data) if data is not None else opinions(),
         metric=metric,
         calibration=calibration,
         held_out=held_out,

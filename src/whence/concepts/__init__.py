@@ -2,10 +2,6 @@
 
 collections  folders, lists and files as inputs        cav           the direction of a concept at a layer
 layers       blocks of a model, layers by name         significance  scores against chance
-activations  values and gradients at a layer           procedure     `whence.tcav`, all of it together
+probe        values and gradients at a layer           procedure     draws, vectors and their scores
 pooling      one vector per example                    cache         activations on disk
 """
-
-from whence.concepts.procedure import tcav
-
-__all__ = ["tcav"]

@@ -6,20 +6,18 @@ A file that can't be read counts as not there and is written anew.
 from __future__ import annotations
 
 import hashlib
-import os
-import tempfile
 import zipfile
 import zlib
 from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
-import torch
 from torch import Tensor
 
 from whence.errors import InputError
+from whence.files import replaced
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example, bytes_of
 
 __all__ = ["Cache", "fingerprint"]
 
@@ -43,7 +41,7 @@ class Cache:
     def get(self, example: Example, pool: str, layers: Sequence[str]) -> dict[str, np.ndarray] | None:
         """Activations at all of `layers`, or None when one is missing or can't be read."""
         found: dict[str, np.ndarray] = {}
-        content = _content(example)
+        content = example.content()
         for layer in layers:
             value = _read(self._path(content, pool, layer))
             if value is None:
@@ -53,7 +51,7 @@ class Cache:
         return found
 
     def put(self, example: Example, pool: str, values: dict[str, np.ndarray]) -> None:
-        content = _content(example)
+        content = example.content()
         for layer, value in values.items():
             _write(self._path(content, pool, layer), value)
 
@@ -66,24 +64,14 @@ def fingerprint(adapter: AbstractAdapter) -> str:
     """A hash of everything that decides the activations: class, configuration, revision and every weight."""
     module, config = adapter.module, adapter.config
     settings = config.to_json_string() if hasattr(config, "to_json_string") else ""
-    parts = [type(module).__qualname__.encode(), settings.encode(), str(adapter.provenance().get("revision")).encode()]
+    parts = [type(module).__qualname__.encode(), settings.encode(), str(adapter.facts().get("revision")).encode()]
     hasher = hashlib.blake2b(digest_size=16)
     for part in parts:
         hasher.update(len(part).to_bytes(8) + part)
     for name, value in module.state_dict().items():
         if isinstance(value, Tensor):
-            hasher.update(_labelled(name, value))
+            hasher.update(f"{name}{value.dtype}{tuple(value.shape)}".encode() + bytes_of(value))
     return hasher.hexdigest()
-
-
-def _content(example: Example) -> bytes:
-    return b"".join(_labelled(name, value) for name, value in sorted(example.inputs.items()))
-
-
-def _labelled(name: str, value: Tensor) -> bytes:
-    raw = value.detach().cpu().contiguous()
-    data = raw.reshape(-1).view(torch.uint8).numpy().tobytes() if raw.numel() else b""  # numpy has no bfloat16
-    return f"{name}{value.dtype}{tuple(value.shape)}".encode() + data
 
 
 def _digest(parts: Sequence[bytes]) -> str:
@@ -103,13 +91,6 @@ def _read(path: Path) -> np.ndarray | None:
 
 
 def _write(path: Path, value: np.ndarray) -> None:
-    """All or nothing, also with several processes on one folder."""
     path.parent.mkdir(exist_ok=True)
-    handle, temporary = tempfile.mkstemp(dir=path.parent, suffix=".part")
-    try:
-        with os.fdopen(handle, "wb") as file:
-            np.savez(file, activation=value)
-        os.replace(temporary, path)
-    except BaseException:
-        Path(temporary).unlink(missing_ok=True)
-        raise
+    with replaced(path) as temporary, temporary.open("wb") as file:
+        np.savez(file, activation=value)

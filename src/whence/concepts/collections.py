@@ -10,13 +10,14 @@ from typing import Any
 import numpy as np
 from torch import Tensor
 
+from whence.data.frames import is_series, values_of
+from whence.data.labelled import read as read_rows
+from whence.data.table_files import IMAGES
 from whence.errors import EmptyInputError, InputError
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 
 __all__ = ["Collection", "read"]
-
-PICTURES = (".jpg", ".jpeg", ".png", ".webp", ".bmp", ".gif", ".tif", ".tiff", ".ppm", ".pgm")
 
 
 @dataclass(frozen=True)
@@ -49,40 +50,41 @@ def read(adapter: AbstractAdapter, given: Any, role: str, least: int, name: str 
 
 def _items(adapter: AbstractAdapter, given: Any, role: str) -> Any:
     if isinstance(given, (str, Path)):
-        path = Path(given).expanduser()
-        return _pictures(path, role) if adapter.task == "image-classification" else _texts(path, role)
+        return _read(adapter, Path(given).expanduser(), role)
     if isinstance(given, np.ndarray):
         return list(given)
     if isinstance(given, (Tensor, dict)):
         return given
+    if is_series(given):
+        return values_of(given)
     if not isinstance(given, Sequence):
         raise InputError(f"{role} can't be {type(given).__name__}: pass a folder, a file of texts, or a list")
     return list(given)
 
 
-def _pictures(folder: Path, role: str) -> list[Path]:
-    if not folder.is_dir():
-        kind = "is a file, not a folder" if folder.is_file() else "does not exist"
-        raise InputError(f"{role}: {str(folder)!r} {kind}. Pass a folder of images, or a list of paths")
-    found = sorted(p for p in folder.rglob("*") if p.suffix.lower() in PICTURES and p.is_file())
-    if not found:
-        raise EmptyInputError(f"{role}: the folder {str(folder)!r} holds no images ({' '.join(PICTURES)})")
-    return found
-
-
-def _texts(path: Path, role: str) -> list[str]:
-    """The lines of a file, or the files of a folder, one text each. Blank ones are left out."""
+def _read(adapter: AbstractAdapter, path: Path, role: str) -> list[Any]:
+    """The images of a folder, the lines of a file, or the text files of a folder. Blank texts are left out."""
+    if adapter.kind == "image":
+        if not path.is_dir():
+            kind = "is a file, not a folder" if path.is_file() else "does not exist"
+            raise InputError(f"{role}: {str(path)!r} {kind}. Pass a folder of images, or a list of paths")
+        found = sorted(p for p in path.rglob("*") if p.suffix.lower() in IMAGES and p.is_file())
+        if not found:
+            raise EmptyInputError(f"{role}: the folder {str(path)!r} holds no images ({' '.join(sorted(IMAGES))})")
+        return list(found)
+    if not path.exists():
+        raise InputError(
+            f"{role}: no such file {str(path)!r}. Pass a file with one text per line, or a list: [{str(path)!r}, …]"
+        )
     try:
         if path.is_dir():
             texts = [p.read_text(encoding="utf-8") for p in sorted(path.glob("*.txt"))]
-        elif path.is_file():
-            texts = path.read_text(encoding="utf-8").splitlines()
         else:
-            raise InputError(
-                f"{role}: no such file {str(path)!r}. Pass a file with one text per line, or a list: [{str(path)!r}, …]"
-            )
+            texts = [str(row.input) for row in read_rows(path)]
     except UnicodeDecodeError as error:
         raise InputError(f"{role}: {str(path)!r} is not UTF-8 text: {error}") from None
+    except InputError as error:
+        raise type(error)(f"{role}: {error}") from None
     kept = [text.strip() for text in texts if text.strip()]
     if not kept:
         raise EmptyInputError(f"{role}: there is no text in {str(path)!r}")

@@ -19,14 +19,15 @@ from whence.concepts.layers import Layer, hooked
 from whence.concepts.pooling import pooled, pooled_gradient
 from whence.errors import InputError, ModelError, NumericsError
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example, batches
+from whence.models.batching import batches
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget, field_of
 from whence.progress import track
 
-__all__ = ["Gradients", "Probe"]
+__all__ = ["Answers", "Probe"]
 
 
-class Gradients(NamedTuple):
+class Answers(NamedTuple):
     """∂target/∂activation per layer (example, feature), and what the model made of the examples."""
 
     by_layer: dict[str, np.ndarray]
@@ -58,7 +59,7 @@ class Probe:
         for part in self._parts([examples[n] for n in missing], what):
             chosen = [examples[missing[i]] for i in part]
             with torch.no_grad():
-                values, mask, _ = self._run(chosen, differentiable=False)
+                values, mask, _, _ = self._run(chosen, differentiable=False)
                 found = {layer: _array(pooled(value, mask, self.pool)) for layer, value in values.items()}
             for row, i in enumerate(part):
                 rows[missing[i]] = kept = {layer: array[row] for layer, array in found.items()}
@@ -68,7 +69,7 @@ class Probe:
             layer.name: self._stacked([row[layer.name] for row in rows if row], layer.name) for layer in self.layers
         }
 
-    def gradients(self, examples: Sequence[Example], target: AbstractTarget, what: str = "gradients") -> Gradients:
+    def gradients(self, examples: Sequence[Example], target: AbstractTarget, what: str = "gradients") -> Answers:
         """Gradients of the target's score by the activations of every layer, from one backward pass per batch."""
         rows: list[dict[str, np.ndarray]] = [{} for _ in examples]
         best: list[int | None] = [None] * len(examples)
@@ -76,9 +77,9 @@ class Probe:
         for part in self._parts(examples, what):
             chosen = [examples[i] for i in part]
             with torch.inference_mode(False), torch.enable_grad():
-                values, mask, outputs = self._run(chosen, differentiable=True)
+                values, mask, outputs, batch = self._run(chosen, differentiable=True)
                 self.adapter.check_finite(outputs)
-                score, names = self.adapter.score(outputs, chosen, [target] * len(chosen))
+                score, names = self.adapter.score(outputs, batch, [target] * len(chosen))
                 found = self._backward(score, values)
             name = names[0]
             for row, i in enumerate(part):
@@ -86,27 +87,25 @@ class Probe:
                 best[i] = _best(outputs, row)
         by_layer = {layer.name: self._stacked([row[layer.name] for row in rows], layer.name) for layer in self.layers}
         predicted = None if any(b is None for b in best) else np.array(best)
-        return Gradients(by_layer, name, predicted)
+        return Answers(by_layer, name, predicted)
 
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _parts(self, examples: Sequence[Example], what: str) -> Iterator[list[int]]:
         if not examples:
             return iter(())
-        budget = self.batch_size * max(e.length for e in examples)
-        parts = list(batches(examples, budget, equal_lengths=self._equal_lengths))
+        budget = self.batch_size * max(e.cost for e in examples)
+        beside = self.adapter.beside(examples)
+        mixes = beside in ("right", "left") and self.pool != "flatten"
+        parts = list(batches(examples, budget, mixes=mixes, alone=beside == "alone"))
         return track(parts, what, len(examples), map(len, parts), show=self.progress)
-
-    @property
-    def _equal_lengths(self) -> bool:
-        return self.pool == "flatten" or not self.adapter.mixes_lengths
 
     def _known(self, example: Example) -> dict[str, np.ndarray] | None:
         return self.cache.get(example, self.pool, [la.name for la in self.layers]) if self.cache is not None else None
 
     def _run(
         self, examples: Sequence[Example], *, differentiable: bool
-    ) -> tuple[dict[str, Tensor], Tensor | None, Any]:
+    ) -> tuple[dict[str, Tensor], Tensor | None, Any, ExampleBatch]:
         batch = self.adapter.collate(examples)
         values: dict[str, Tensor] = {}
         names = {layer.module: layer.name for layer in self.layers}
@@ -125,14 +124,14 @@ class Probe:
             return _replaced(output, value.clone())
 
         with hooked(names, hook):
-            outputs = self.adapter.forward(batch)
+            outputs = self.adapter.forward(batch.inputs)
         for layer in self.layers:
             if layer.name not in values:
                 raise ModelError(f"layer {layer.name!r} did not run on this input")
             if values[layer.name].shape[0] != len(examples):
                 shape = tuple(values[layer.name].shape)
                 raise ModelError(f"layer {layer.name!r} gives {shape}: its first axis is not the batch. Choose another")
-        return values, batch.get("attention_mask"), outputs
+        return values, _real(batch), outputs, batch
 
     def _backward(self, score: Tensor, values: dict[str, Tensor]) -> dict[str, Tensor]:
         found: Sequence[Tensor | None] = [None] * len(values)
@@ -155,8 +154,21 @@ class Probe:
         return stacked
 
 
+def _real(batch: ExampleBatch) -> Tensor | None:
+    """1 for the tokens of each example, 0 for padding; None where there is none."""
+    source = batch.names[0]
+    held = batch.places.get(source)
+    if held is None:
+        return None
+    real = torch.zeros(batch.inputs[source].shape[:2], dtype=torch.long)
+    for n, places in enumerate(held):
+        real[n, places] = 1
+    return real.to(batch.inputs[source].device)
+
+
 def _array(value: Tensor) -> np.ndarray:
-    return value.detach().float().cpu().numpy()
+    array: np.ndarray = value.detach().float().cpu().numpy()
+    return array
 
 
 def _best(outputs: Any, row: int) -> int | None:

@@ -2,17 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from whence.core.layout import Layout, follow, layout_of
+from whence.core.naming import name_of
+
 if TYPE_CHECKING:
     from whence.core.interception import Interception
-    from whence.core.ledger import NoLedger
     from whence.core.recipe import Recipe
 
-__all__ = ["Call", "Origin", "Rule", "is_tainted", "mark_origin", "mark_role", "origin_of", "role_of", "tensors_in"]
+__all__ = [
+    "Call",
+    "Origin",
+    "Rule",
+    "Table",
+    "is_tainted",
+    "mark_origin",
+    "mark_role",
+    "mark_table",
+    "origin_of",
+    "role_of",
+    "same_marks",
+    "table_of",
+    "tensors_in",
+]
 
 
 class Call:
@@ -26,7 +42,14 @@ class Call:
 
     __slots__ = ("args", "func", "interception", "kwargs", "name")
 
-    def __init__(self, func: Callable, name: str, args: tuple, kwargs: dict[str, Any], interception: Interception):
+    def __init__(
+        self,
+        func: Callable[..., Any],
+        name: str,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        interception: Interception,
+    ):
         self.func, self.name, self.args, self.kwargs, self.interception = func, name, args, kwargs, interception
 
     @property
@@ -34,12 +57,27 @@ class Call:
         return self.interception.recipe
 
     @property
-    def ledger(self) -> NoLedger:
-        return self.interception.ledger
+    def is_in_place(self) -> bool:
+        """Whether the function writes into its first argument."""
+        return name_of(self.func).inplace
+
+    # -- running ---------------------------------------------------------------------------------------------
 
     def run(self) -> Any:
         """The function as it is."""
         return self.func(*self.args, **self.kwargs)
+
+    def at(self, x: Any) -> Any:
+        """The function with `x` for its first argument, and never in place."""
+        rest = {k: v for k, v in self.kwargs.items() if k not in ("inplace", "input")}
+        return self.func(x, *self.args[1:], **rest)
+
+    def with_inputs(self, old: Sequence[Tensor], new: Sequence[Tensor]) -> Call:
+        """The same call with tensors exchanged, wherever they stand among the arguments."""
+        swap = {id(a): b for a, b in zip(old, new, strict=True)}
+        return self.mapped(lambda t: swap.get(id(t), t))
+
+    # -- arguments -------------------------------------------------------------------------------------------
 
     def argument(self, position: int, name: str, default: Any = None) -> Any:
         """An argument given by position or by name."""
@@ -63,7 +101,37 @@ class Call:
         return list(tensors_in(self.args, self.kwargs))
 
     def tainted(self) -> list[Tensor]:
+        """Every argument that carries relevance; one that is passed twice stands here twice."""
         return [t for t in tensors_in(self.args, self.kwargs) if t.requires_grad]
+
+    # -- accounts --------------------------------------------------------------------------------------------
+
+    @property
+    def keeps_books(self) -> bool:
+        """Whether anybody wants to know where relevance is absorbed."""
+        return self.interception.ledger.active
+
+    def book(self, kind: str, out: Tensor, value: Any) -> None:
+        """`value`, broadcast to `out`, is a summand of `out` that carries no relevance further."""
+        ledger = self.interception.ledger
+        if ledger.active:
+            ledger.constant(kind, self.name, out, value, self.layout(out), table_of(value))
+
+    def measure(self, kind: str, inputs: Sequence[Any], compute: Callable[..., Any]) -> Any:
+        """Run `compute(*inputs)`; what it takes in less what it hands on is absorbed."""
+        ledger = self.interception.ledger
+        if not ledger.active:
+            return compute(*inputs)
+        return ledger.measure(kind, self.name, inputs, compute, self.layout)
+
+    def measured(self, kind: str) -> Any:
+        """The function with its own gradient in all its tensors, measured."""
+        tainted = list({id(t): t for t in self.tainted()}.values())
+        return self.measure(kind, tainted, lambda *watched: self.with_inputs(tainted, watched).run())
+
+    def layout(self, out: Tensor) -> Layout | None:
+        """Where the examples lie in `out`, a result of this call or of a part of it."""
+        return (layout_of(out) or follow(self.name, self.args, self.kwargs, out)) if self.interception.follows else None
 
 
 Rule = Callable[[Call], Any]
@@ -78,7 +146,7 @@ def _mapped(change: Callable[[Tensor], Tensor], value: Any) -> Any:
     return value
 
 
-def tensors_in(args: tuple, kwargs: dict[str, Any]) -> Iterator[Tensor]:
+def tensors_in(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Iterator[Tensor]:
     """Every tensor among the arguments, one level deep into lists and tuples."""
     for value in (*args, *kwargs.values()):
         if isinstance(value, Tensor):
@@ -119,10 +187,39 @@ def mark_origin(out: Any, x: Any, *, linear: bool) -> None:
 
 
 def role_of(x: Any) -> str | None:
-    """What `x` is in its model: "probability", "gate", "deviation", "position", or nothing special."""
+    """What `x` is in its model, or nothing special.
+
+    probability  a softmax: what it multiplies is weighed by it
+    gate         an activation that multiplies something else
+    deviation    a size by which something is divided
+    """
     return getattr(x, "_whence_role", None)
 
 
 def mark_role(out: Any, role: str | None) -> None:
     if role is not None and isinstance(out, Tensor):
         out._whence_role = role  # type: ignore[attr-defined]
+
+
+class Table(NamedTuple):
+    """A constant of several vectors: a parameter, or what an index that is no token chose from one."""
+
+    index: Tensor | None = None
+
+
+def table_of(x: Any) -> Table | None:
+    return getattr(x, "_whence_table", None)
+
+
+def mark_table(out: Any, table: Table | None) -> None:
+    if table is not None and isinstance(out, Tensor):
+        out._whence_table = table  # type: ignore[attr-defined]
+
+
+def same_marks(copy: Tensor, original: Tensor) -> Tensor:
+    """`copy` stands for `original`: it carries the same marks."""
+    if copy is not original:
+        for mark in ("_whence_origin", "_whence_role", "_whence_layout"):
+            if (value := getattr(original, mark, None)) is not None:
+                setattr(copy, mark, value)
+    return copy

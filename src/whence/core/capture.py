@@ -8,7 +8,7 @@ dropped, so that memory does not grow with the number of layers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -16,20 +16,19 @@ from typing import Any
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+from torch.utils._pytree import tree_flatten, tree_unflatten
 
 from whence.core.backward import on_gradient
+from whence.core.batch import Batch
 from whence.core.call import Call, Rule, is_tainted, role_of
-from whence.core.interception import Interception, Leaf
-from whence.core.propagation import backward
+from whence.core.interception import Interception, Leaf, as_it_is
+from whence.core.layout import Lane, Layout, examples_first, layout_of
+from whence.core.propagation import Forward, backward, run
 from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
 from whence.core.rules import products, softmax, table
-from whence.core.trail import trace
 
-__all__ = ["AttentionMap", "Captured", "Visitor", "capture", "capture_relevance"]
-
-Visitor = Callable[[int, Tensor, Tensor], None]
-"""Called with a layer's number, its map (batch, head, query, key) and the gradient of the score by it."""
+__all__ = ["AttentionMap", "Captured", "Visitor", "as_heads", "capture", "capture_relevance", "mixes_elsewhere"]
 
 
 @dataclass
@@ -39,13 +38,20 @@ class AttentionMap:
     number: int
     probabilities: Tensor | None
     """(batch, head, query, key); None when the map was streamed."""
+    level: int = 0
+    """Attentions side by side have the same: neither reads what the other gave (two streams, a difference of two)."""
     stream: str = "self"
     """"self", or in encoder-decoders "encoder", "decoder", "cross"."""
     gradient: Tensor | None = None
     states: Tensor | None = None
     """What was attended to: the input of the value projection (batch, token, hidden)."""
     states_gradient: Tensor | None = None
-    nodes: tuple[Any, Any] = (None, None)
+    nodes: tuple[Any, Any, Any] = (None, None, None)
+    """Of the graph: what made the probabilities (or queries), the values, and the result."""
+
+
+Visitor = Callable[[AttentionMap, Tensor, Tensor], None]
+"""Called with a map's description, the map (batch, head, query, key) and the gradient of the score by it."""
 
 
 @dataclass
@@ -60,27 +66,43 @@ class Captured:
     """How many attentions were over windows or chunks of the sequence, and so are not among the maps."""
 
 
+def as_heads(p: Tensor, examples: int, layout: Layout | None) -> Tensor | None:
+    """(batch, head, query, key), or None where the map is over windows or chunks of the sequence."""
+    if p.dim() not in (3, 4):
+        return None
+    axis = layout[0] if layout else None
+    if examples == 1:
+        return p.reshape(1, -1, *p.shape[-2:]) if p.dim() == 3 or p.shape[0] == 1 else None
+    if axis is None or axis.axis >= p.dim() - 2:
+        return None
+    if p.dim() == 4 and p.shape[axis.axis] != examples:
+        return None  # windows are folded into the batch, and heads have an axis of their own
+    return examples_first(p, axis, kept=2)
+
+
 class _Recorder:
     """The rules that capture, and what they captured."""
 
-    def __init__(self, examples: int, visitor: Visitor | None = None):
-        self.examples = examples
+    def __init__(self, batch: Batch, visitor: Visitor | None = None):
+        self.examples = batch.examples
         self.visitor = visitor
         self.maps: list[AttentionMap] = []
         self.states: Tensor | None = None
-        self.tokens_first = False
+        """What went into the last projection."""
+        self.attended: Tensor | None = None
+        """The same for the last attention: what it attended to."""
         self.in_parts = 0
-        self.last: Tensor | None = None
+        self.last: tuple[Tensor, Layout | None] | None = None
 
     def close(self) -> None:
         """Let go of the graph. Its nodes hold our hooks, and C++ does not see that circle: it would never be freed."""
-        self.states = self.last = None
+        self.states = self.attended = self.last = None
         for m in self.maps:
-            m.nodes = (None, None)
+            m.nodes = (None, None, None)
 
     def rules(self, base: Mapping[str, Rule]) -> dict[str, Rule]:
         own = dict.fromkeys(products.MATRIX, self.matrix) | {"scaled_dot_product_attention": self.fused}
-        own |= {"linear": self.linear, "addmm": self.linear, "multi_head_attention_forward": self.multi_head}
+        own |= {"linear": self.linear, "addmm": self.linear}
         self.base = base
         return {**base, **own}
 
@@ -91,31 +113,26 @@ class _Recorder:
             self.states = x
         return self.base[call.name](call)
 
-    def multi_head(self, call: Call) -> Any:
-        """Torch's own attention function takes (token, batch, hidden)."""
-        self.tokens_first = True
-        try:
-            return self.base[call.name](call)
-        finally:
-            self.tokens_first = False
-
     def matrix(self, call: Call) -> Any:
         """probabilities @ values, in any spelling."""
         tensors = call.tensors()
         probability = next((t for t in tensors if role_of(t) == "probability" and t.requires_grad), None)
-        out = self.base[call.name](call)
         if len(tensors) != 2 or call.interception.in_backward:  # recomputed: it was seen in the forward pass
-            return out
+            return self.base[call.name](call)
         first, second = tensors
+        made = None
         if probability is not None:
             values = second if first is probability else first
-            heads = _as_heads(probability, self.examples)
+            heads = as_heads(probability, self.examples, layout_of(probability))
             if heads is not None:
-                self._keep(probability, heads, values)
+                made = self._keep(probability, heads, values)
             elif probability.dim() > 3:
                 self.in_parts += 1
         elif is_tainted(first) and not is_tainted(second) and second.dim() == 2 and first.dim() in (2, 3):
             self.states = first  # x @ W: a projection of its own spelling
+        out = self.base[call.name](call)
+        if made is not None:
+            made.nodes = (*made.nodes[:2], out.grad_fn)
         return out
 
     def fused(self, call: Call) -> Any:
@@ -123,43 +140,54 @@ class _Recorder:
         q, k, v = a["query"], a["key"], a["value"]
         if call.interception.in_backward or not (is_tainted(q) or is_tainted(k) or is_tainted(v)):
             return self.base["scaled_dot_product_attention"](call)
-        if q.dim() != 4 or q.shape[0] != self.examples:
+        if not self._is_whole(q if is_tainted(q) else v):
             self.in_parts += 1
             return self.base["scaled_dot_product_attention"](call)
         rest = softmax.mask_arguments(a)
-        if self.visitor is not None:
-            made = AttentionMap(len(self.maps), None, nodes=(q.grad_fn, v.grad_fn))
+        if self.visitor is not None and not is_tainted(rest["attn_mask"]):
+            made = AttentionMap(len(self.maps), None, nodes=(q.grad_fn, v.grad_fn, None))
             self.maps.append(made)
-            return _Streamed.apply(q, k, v, rest, made.number, self.visitor)
+            out: Tensor = _Streamed.apply(q, k, v, rest, made, self.visitor)  # type: ignore[no-untyped-call]
+            made.nodes = (q.grad_fn, v.grad_fn, out.grad_fn)
+            return out
         with call.interception:  # its softmax and its product come back to us
             probabilities, v = spelled_out(q, k, v, rest)
             return probabilities @ v
 
-    def _keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> None:
-        made = AttentionMap(
-            len(self.maps),
-            heads.detach(),
-            nodes=(probability.grad_fn, values.grad_fn),
+    def _is_whole(self, x: Tensor) -> bool:
+        """(batch, head, token, channel)."""
+        layout = layout_of(x)
+        axis = layout[0] if layout else None
+        return (
+            x.dim() == 4
+            and x.shape[0] == self.examples
+            and (self.examples == 1 or (axis is not None and axis.axis == 0))
         )
+
+    def _keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> AttentionMap:
+        made = AttentionMap(len(self.maps), heads.detach(), nodes=(probability.grad_fn, values.grad_fn, None))
         self.maps.append(made)
-        self.last = probability
-        shape = heads.shape
+        layout, examples = layout_of(probability), self.examples
+        self.last = (probability, layout)
+        self.attended = self.states
 
         def seen(grad: Tensor) -> None:
-            made.gradient = grad.detach().reshape(shape)
+            made.gradient = as_heads(grad.detach(), examples, layout)
             if self.visitor is not None:
                 assert made.probabilities is not None
-                self.visitor(made.number, made.probabilities, made.gradient)
+                assert made.gradient is not None
+                self.visitor(made, made.probabilities, made.gradient)
                 made.probabilities = made.gradient = None
 
         on_gradient(probability, seen)
         if self.visitor is None and self.states is not None:
-            self._keep_states(made, self.states, shape[-1])
+            self._keep_states(made, self.states, heads.shape[-1])
+        return made
 
     def _keep_states(self, made: AttentionMap, states: Tensor, tokens: int) -> None:
         """What was attended to, and its whole gradient: that of the attention and that of the path around it."""
-        tokens_first, examples = self.tokens_first, self.examples
-        made.states = _batched(states.detach(), examples, tokens, tokens_first)
+        layout, examples = layout_of(states), self.examples
+        made.states = _by_example(states.detach(), examples, tokens, layout)
         if made.states is None or states.grad_fn is None:
             return
         place = (states.shape, states.stride())
@@ -169,31 +197,18 @@ class _Recorder:
         def seen(grad: Tensor) -> None:
             grad = grad.detach()
             own = grad.contiguous().as_strided(*place) if whole else grad
-            made.states_gradient = _batched(own, examples, tokens, tokens_first)
+            made.states_gradient = _by_example(own, examples, tokens, layout)
 
         # A view (transposed, flattened) is often made for the attention alone, and the path around it uses the base.
-        on_gradient(base if whole else states, seen)  # type: ignore[arg-type]
+        on_gradient(base if whole and base is not None else states, seen)
 
 
-def _batched(states: Tensor, examples: int, tokens: int, tokens_first: bool) -> Tensor | None:
-    """(batch, token, hidden), from that, from (token, batch, hidden), or from either with its first axes as one."""
-    if states.shape[:-1].numel() != examples * tokens:
+def _by_example(states: Tensor, examples: int, tokens: int, layout: Layout | None) -> Tensor | None:
+    """(batch, token, hidden)."""
+    axis: Lane | None = layout[0] if layout else None
+    if states.shape[:-1].numel() != examples * tokens or (examples > 1 and axis is None):
         return None
-    if states.dim() == 3 and states.shape[:2] not in ((examples, tokens), (tokens, examples)):
-        return None
-    first = states.shape[0] == tokens != examples if states.dim() == 3 else False
-    if tokens_first or first:
-        return states.reshape(tokens, examples, -1).transpose(0, 1)
-    return states.reshape(examples, tokens, -1)
-
-
-def _as_heads(p: Tensor, examples: int) -> Tensor | None:
-    """(batch, head, query, key), or None where the map is over windows or chunks of the sequence."""
-    if p.dim() == 4 and p.shape[0] == examples:
-        return p
-    if p.dim() == 3 and p.shape[0] % examples == 0:
-        return p.reshape(examples, -1, *p.shape[1:])
-    return None
+    return states.reshape(1, tokens, -1) if axis is None else examples_first(states, axis)
 
 
 class _Streamed(torch.autograd.Function):
@@ -201,10 +216,10 @@ class _Streamed(torch.autograd.Function):
 
     @staticmethod
     def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any], number: int, visitor: Visitor
+        ctx: Any, q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any], made: AttentionMap, visitor: Visitor
     ) -> Tensor:
         ctx.save_for_backward(q, k, v)
-        ctx.rest, ctx.number, ctx.visitor = rest, number, visitor
+        ctx.rest, ctx.made, ctx.visitor = rest, made, visitor
         return F.scaled_dot_product_attention(q, k, v, **rest)
 
     @staticmethod
@@ -214,99 +229,194 @@ class _Streamed(torch.autograd.Function):
             probabilities, values = spelled_out(q, k, v, ctx.rest)
             kept = probabilities.detach().requires_grad_()
             by_map, by_values = torch.autograd.grad(kept @ values, (kept, values), grad, retain_graph=True)
-            ctx.visitor(ctx.number, kept.detach(), by_map)
+            ctx.visitor(ctx.made, kept.detach(), by_map)
             grads = torch.autograd.grad((probabilities, values), (q, k, v), (by_map, by_values))
         return (*grads, None, None, None)
 
 
 def capture(
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: Mapping[str, Any],
+    forward: Forward,
+    batch: Batch,
     *,
-    sources: tuple[str, ...],
     target: Callable[[Any], Tensor],
     gradients: bool = True,
     visitor: Visitor | None = None,
-    encoder_decoder: bool = False,
+    wide: bool = False,
 ) -> Captured:
     """Run the model and collect its attention; with `gradients`, also ∂ target / ∂ map.
 
     The last map has its gradient in any case: it says which tokens the target is read from, and costs no more than
-    the layers above that map.
+    the layers above that map. `wide` computes half precision in float32.
     """
-    recorder = _Recorder(inputs[sources[0]].shape[0], visitor)
-    mode = Interception(recipes["gi"], recorder.rules(table(recipes["gi"])))
-    with closing(recorder), closing(mode), torch.enable_grad(), mode:
-        outputs = forward(_prepared(mode, inputs, sources))
-        scores = target(outputs)
-        _name_streams(recorder.maps, mode.leaves, encoder_decoder)
+    recorder = _Recorder(batch, visitor)
+    rules = recorder.rules(table(recipes["gi"]))
+    mode = Interception(batch, rules, recipe=recipes["gi"], follows=("examples",), wide=wide)
+    with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad(), mode:
+        scores, outputs = run(mode, forward, target)
+        _name_streams(recorder.maps, mode.leaves)
+        _set_levels(recorder.maps)
         if scores.requires_grad and recorder.maps:
-            mode.in_backward = True
             if gradients:
                 backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
             elif recorder.last is not None:
-                (grad,) = backward(scores, [recorder.last])
-                last = recorder.maps[-1]
-                last.gradient = None if grad is None else grad.reshape(last.probabilities.shape)  # type: ignore[union-attr]
+                probability, layout = recorder.last
+                (grad,) = backward(scores, [probability])
+                recorder.maps[-1].gradient = None if grad is None else as_heads(grad, batch.examples, layout)
         leaves = mode.leaves
     return Captured(recorder.maps, outputs, scores.detach(), leaves, recorder.in_parts)
 
 
 def capture_relevance(
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: Mapping[str, Any],
-    *,
-    sources: tuple[str, ...],
-    target: Callable[[Any], Tensor],
+    forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], wide: bool = True
 ) -> list[Tensor]:
-    """The relevance R_A of every map under the rules of Chefer et al. 2021, one-hot at the target."""
-    examples = inputs[sources[0]].shape[0]
-    recorder = _Recorder(examples)
-    mode = Interception(CHEFER, recorder.rules(relevance_table(examples)), default=universal)
-    with closing(recorder), closing(mode), torch.enable_grad():
+    """The relevance R_A of every map under the rules of Chefer et al. 2021, one-hot at the target.
+
+    A target of several terms begins with their weights. Relevance is no linear function of where it begins, and weights
+    that cancel (one token rather than another) would leave nothing but rounding; so what speaks for the target and what
+    speaks against it are two passes, and the second is taken from the first.
+    """
+    recorder = _Recorder(batch)
+    mode = Interception(
+        batch, recorder.rules(relevance_table()), recipe=CHEFER, default=universal, follows=("examples",), wide=wide
+    )
+    with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad():
         with mode:
-            outputs = forward(_prepared(mode, inputs, sources))
-        scores = target(outputs)  # outside: the start of relevance is the ordinary gradient, one-hot
-        backward(scores, [leaf.tensor for leaf in mode.leaves])
-    return [m.gradient if m.gradient is not None else torch.zeros_like(m.probabilities) for m in recorder.maps]  # type: ignore[arg-type]
+            outputs = forward(mode.prepared())
+        read = _read_by(target, outputs)  # outside: the start of relevance is the ordinary gradient, one-hot
+        leaves = [leaf.tensor for leaf in mode.leaves]
+        total = [torch.zeros_like(m.probabilities) for m in recorder.maps]  # type: ignore[arg-type]
+        for sign in (1.0, -1.0):
+            for output, weights in read:
+                start = (sign * weights).clamp(min=0)
+                if not start.any():
+                    continue
+                backward(output, leaves, start=start.to(output.dtype), keep=True)
+                for n, m in enumerate(recorder.maps):
+                    total[n] += 0 if m.gradient is None else sign * m.gradient
+                    m.gradient = None
+    return total
 
 
-def _prepared(mode: Interception, inputs: Mapping[str, Any], sources: tuple[str, ...]) -> dict[str, Any]:
-    made = dict(inputs)
-    for name in sources:
-        value = inputs[name]
-        made[name] = mode.leaf(name, value) if value.is_floating_point() else trace(name, value)
-    return made
+def _read_by(target: Callable[[Any], Tensor], outputs: Any) -> list[tuple[Tensor, Tensor]]:
+    """The outputs that a target reads, and its gradient by each."""
+    parts, shape = tree_flatten(outputs)
+    copies = [p.detach().requires_grad_() if is_tainted(p) else p for p in parts]
+    scores = target(tree_unflatten(copies, shape))
+    asked = [n for n, p in enumerate(parts) if is_tainted(p)]
+    if not scores.requires_grad:
+        return []
+    found = torch.autograd.grad(scores.sum(), [copies[n] for n in asked], allow_unused=True)
+    return [(parts[n], g) for n, g in zip(asked, found, strict=True) if g is not None]
 
 
-def _name_streams(maps: list[AttentionMap], leaves: list[Leaf], encoder_decoder: bool) -> None:
-    """In an encoder-decoder, tell encoder, decoder and cross-attention apart by what they were computed from."""
-    if encoder_decoder and len(leaves) > 1:  # with one, it is the encoder alone
-        own = [leaf for leaf in leaves if leaf.source.startswith("decoder")]
-        decoder = {id(leaf.tensor) for leaf in own or leaves[1:]}
-        known: dict[Any, bool] = {}
-        for m in maps:
-            from_query, from_values = (_reaches(node, decoder, known) for node in m.nodes)
-            m.stream = "decoder" if from_values else "cross" if from_query else "encoder"
+# -- which attention reads which --------------------------------------------------------------------------------------
+
+
+def _name_streams(maps: Sequence[AttentionMap], leaves: Sequence[Leaf]) -> None:
+    """Tell encoder, decoder and cross-attention apart by what they were computed from.
+
+    Where queries come from a leaf that values do not come from, two sequences meet. What is computed from the same
+    leaves as the first map is the encoder.
+    """
+    if len(leaves) < 2 or not maps:
+        return
+    ends = {id(leaf.tensor): n for n, leaf in enumerate(leaves)}
+    known: dict[Any, frozenset[int]] = {}
+    of_query, of_values = ([_leaves_under(m.nodes[n], ends, known) for m in maps] for n in (0, 1))
+    if not any(q - v for q, v in zip(of_query, of_values, strict=True)):
+        return
+    encoder = of_values[0]
+    for m, query, values in zip(maps, of_query, of_values, strict=True):
+        m.stream = "cross" if query - values else "encoder" if values <= encoder else "decoder"
+
+
+def _leaves_under(node: Any, ends: dict[int, int], known: dict[Any, frozenset[int]]) -> frozenset[int]:
+    """Numbers of the leaves that the graph under `node` ends in."""
+    todo = [node]
+    while todo:
+        here = todo[-1]
+        if here is None or here in known:
+            todo.pop()
+            continue
+        parents = [p for p, _ in here.next_functions if p is not None]
+        missing = [p for p in parents if p not in known]
+        if missing:
+            todo.extend(missing)
+            continue
+        own = ends.get(id(getattr(here, "variable", None)))
+        known[here] = frozenset({own} if own is not None else ()).union(*(known[p] for p in parents))
+        todo.pop()
+    return known.get(node, frozenset())
+
+
+def _set_levels(maps: Sequence[AttentionMap]) -> None:
+    """Maps that do not read what the one before them gave stand beside it."""
+    group: dict[str, list[AttentionMap]] = {}
     for m in maps:
-        m.nodes = (None, None)  # the graph must not outlive the pass
+        beside = group.setdefault(m.stream, [])
+        results = {other.nodes[2] for other in beside}
+        if beside and not _depends(m, results):
+            m.level = beside[0].level
+            beside.append(m)
+        else:
+            m.level = beside[0].level + 1 if beside else 0
+            group[m.stream] = [m]
+    for m in maps:
+        m.nodes = (None, None, None)  # the graph must not outlive the pass
 
 
-def _reaches(node: Any, leaves: set[int], known: dict[Any, bool]) -> bool:
-    """Whether the graph under `node` ends in one of `leaves`."""
-    seen, todo = set(), [node]
+def _depends(m: AttentionMap, results: set[Any]) -> bool:
+    seen, todo = set(), list(m.nodes[:2])
     while todo:
         here = todo.pop()
         if here is None or here in seen:
             continue
-        seen.add(here)
-        if here in known:
-            if known[here]:
-                return True
-            continue
-        if id(getattr(here, "variable", None)) in leaves:
-            known[node] = True
+        if here in results:
             return True
+        seen.add(here)
         todo.extend(parent for parent, _ in here.next_functions)
-    known.update(dict.fromkeys(seen, False))
     return False
+
+
+def mixes_elsewhere(forward: Forward, batch: Batch) -> bool:
+    """Whether tokens of this model meet outside attention (convolution, recurrence, pooling), up to its last attention.
+
+    Attention is cut: what its layers give is a constant. Then the state of a token may depend on that token alone.
+    """
+    recorder = _Recorder(batch)
+    cut = {name: _cut(rule) for name, rule in recorder.rules(table(recipes["gi"])).items()}
+    mode = Interception(batch, cut, recipe=recipes["gi"], default=as_it_is, follows=("examples",))
+    with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad(), mode:
+        forward(mode.prepared())
+        mode.in_backward = True
+        states = recorder.attended
+        leaf = next((leaf for leaf in mode.leaves if leaf.positions is not None), None)
+        if states is None or leaf is None or not states.requires_grad:
+            return False
+        tokens = batch.inputs[leaf.source].shape[1]
+        rows = _by_example(states, batch.examples, tokens, layout_of(states))
+        if rows is None or tokens < 3:
+            return False
+        here = tokens // 2
+        weights = torch.linspace(1, 2, rows.shape[-1], dtype=rows.dtype, device=rows.device)
+        (grad,) = backward((rows[:, here] * weights).sum().reshape(1), [leaf.tensor])
+        if grad is None:
+            return False
+        by_token = torch.zeros(batch.inputs[leaf.source].numel() + 1, dtype=grad.dtype, device=grad.device)
+        places = torch.where(leaf.positions >= 0, leaf.positions, by_token.numel() - 1).reshape(-1)  # type: ignore[operator]
+        by_token.index_add_(0, places, grad.abs().sum(-1).reshape(-1))
+        sizes = by_token[:-1].view(batch.inputs[leaf.source].shape)
+        others = torch.arange(tokens, device=sizes.device) != here
+        return bool(sizes[:, others].sum() > 1e-6 * sizes[:, here].sum())
+
+
+def _cut(rule: Rule) -> Rule:
+    def cut(call: Call) -> Any:
+        is_attention = call.name == "scaled_dot_product_attention" or (
+            call.name in products.MATRIX and any(role_of(t) == "probability" for t in call.tensors())
+        )
+        out = rule(call)
+        return out.detach() if is_attention and isinstance(out, Tensor) else out
+
+    cut.in_place_is_fine = getattr(rule, "in_place_is_fine", False)  # type: ignore[attr-defined]
+    return cut

@@ -6,7 +6,7 @@ positions stay those of the input, so whatever a model reads from its ids (where
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass
 from typing import Any
@@ -14,17 +14,13 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.core.call import Call
-from whence.core.interception import Change, Interception, Leaf
+from whence.core.batch import Batch
+from whence.core.interception import Change, Interception, Leaf, as_it_is
 from whence.core.numerics import widened
-from whence.core.propagation import at_source, there_and_back
-from whence.core.recipe import Recipe
-from whence.core.trail import trace
+from whence.core.propagation import Forward, at_source, there_and_back
 from whence.errors import NumericsError
 
 __all__ = ["Gradients", "by_place", "gradients", "leaves_of", "rows_of"]
-
-PLAIN = Recipe("gradient")
 
 
 @dataclass(frozen=True)
@@ -36,7 +32,7 @@ class Gradients:
     target: Tensor
     """The score, one per example."""
     outputs: Any
-    inputs: Mapping[str, Any]
+    batch: Batch
 
     def collected(self, combine: Callable[[int, Tensor, Tensor], Tensor]) -> dict[str, Tensor]:
         """`combine(number, value, gradient)` of every leaf, elementwise, brought back to the sources.
@@ -48,49 +44,40 @@ class Gradients:
             for number, (leaf, grad) in enumerate(zip(self.leaves, self.grads, strict=True)):
                 value = widened(leaf.tensor.detach())
                 scores = None if grad is None else combine(number, value, widened(grad))
-                part, _ = at_source(leaf, scores, self.inputs[leaf.source])
+                part = at_source(leaf, scores, self.batch)
                 found[leaf.source] = found[leaf.source] + part if leaf.source in found else part
         return found
 
 
 def gradients(
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: Mapping[str, Any],
-    *,
-    sources: tuple[str, ...],
-    target: Callable[[Any], Tensor],
-    change: Change | None = None,
+    forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], change: Change | None = None
 ) -> Gradients:
     """∂ target(forward(inputs)) / ∂ leaves, at the leaves' own values or at those that `change` gives them.
 
     >>> import torch
-    >>> x = torch.tensor([[1.0, 2.0]])
+    >>> batch = Batch.of({"x": torch.tensor([[1.0, 2.0]])}, "x")
     >>> half = lambda leaf, number: leaf.tensor / 2
-    >>> done = gradients(lambda i: i["x"] ** 2, {"x": x}, sources=("x",), target=lambda y: y.sum(1), change=half)
+    >>> done = gradients(lambda i: i["x"] ** 2, batch, target=lambda y: y.sum(1), change=half)
     >>> done.grads[0]
     tensor([[1., 2.]])
     """
-    mode = Interception(PLAIN, {}, default=_as_it_is, change=change)
+    mode = Interception(batch, {}, default=as_it_is, change=change)
     with closing(mode):
-        grads, scores, outputs = there_and_back(mode, forward, inputs, sources, target)
+        grads, scores, outputs = there_and_back(mode, forward, target)
         leaves = mode.leaves
     if not all(torch.isfinite(g).all() for g in (scores, *grads) if g is not None):
         raise NumericsError(
             "the gradient is not finite. Check the model's weights for NaN (whence.audit shows where it begins); "
             "in float16, load the model with dtype='bfloat16' or dtype='float32'"
         )
-    return Gradients(leaves, grads, scores.detach(), outputs, inputs)
+    return Gradients(leaves, grads, scores.detach(), outputs, batch)
 
 
-def leaves_of(
-    forward: Callable[[dict[str, Any]], Any], inputs: Mapping[str, Any], sources: tuple[str, ...]
-) -> list[Tensor]:
+def leaves_of(forward: Forward, batch: Batch) -> list[Tensor]:
     """The values of the leaves: what the model looks up for these inputs."""
-    mode = Interception(PLAIN, {}, default=_as_it_is)
-    with torch.enable_grad(), mode:
-        values = {n: inputs[n] for n in sources}
-        ready = {n: mode.leaf(n, v) if v.is_floating_point() else trace(n, v) for n, v in values.items()}
-        forward({**inputs, **ready})
+    mode = Interception(batch, {}, default=as_it_is)
+    with torch.inference_mode(False), torch.enable_grad(), mode:
+        forward(mode.prepared())
     return [leaf.tensor.detach() for leaf in mode.leaves]
 
 
@@ -115,10 +102,3 @@ def by_place(leaf: Leaf, values: Tensor, source: Tensor) -> Tensor:
     placed = values.new_zeros(source.numel(), values.shape[-1])
     placed[leaf.positions[known]] = values[known]
     return placed.view(*source.shape, values.shape[-1])
-
-
-def _as_it_is(call: Call) -> Any:
-    return call.run()
-
-
-_as_it_is.in_place_is_fine = True  # type: ignore[attr-defined]

@@ -3,25 +3,37 @@
 Nothing in torch and nothing in the model is changed: the mode is thread-local, ends with its `with` block, and
 parameters are detached where they are used, so that `requires_grad` marks exactly the tensors through which
 relevance can reach an input (the *taint*).
+
+There is one mode. What a pass does lies in its table of rules: propagation, capture, replacement and weighing differ
+in nothing else.
 """
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch.autograd import _get_sequence_nr
 from torch.overrides import TorchFunctionMode
 
-from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, tensors_in
+from whence.core import trail
+from whence.core.batch import Batch
+from whence.core.call import Call, Rule, Table, is_tainted, mark_role, mark_table, role_of, table_of, tensors_in
+from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
+from whence.core.numerics import widened
 from whence.core.recipe import Recipe
-from whence.core.trail import follow, provenance_of
+from whence.errors import ModelError
 
-__all__ = ["Change", "Interception", "Leaf"]
+__all__ = ["PLAIN", "Change", "Interception", "Leaf", "as_it_is"]
+
+PLAIN = Recipe("plain")
+"""For tables that ask nothing of a recipe."""
 
 # Asked for a thousand times in a forward pass, and nothing to do with relevance.
 PASSED = frozenset(
@@ -41,125 +53,259 @@ class Leaf:
     tensor: Tensor
     positions: Tensor | None
     """For a lookup: which element of the source each vector was looked up for (-1: none)."""
+    layout: Layout | None = None
 
 
 Change = Callable[[Leaf, int], Tensor]
 """The value a leaf shall have, from the leaf as the model made it and its number among the leaves."""
 
 
-class Interception(TorchFunctionMode):
-    """Runs a model under a table of rules.
+def as_it_is(call: Call) -> Any:
+    """The rule of a function that is only looked at."""
+    return call.run()
 
-    `sources` are the integer inputs (token ids) whose lookups become leaves. Float inputs are made leaves by
-    the caller, with `Interception.leaf`.
+
+as_it_is.in_place_is_fine = True  # type: ignore[attr-defined]
+
+
+class _Active(threading.local):
+    """The interceptions of this thread, innermost last."""
+
+    def __init__(self) -> None:
+        self.stack: list[Interception] = []
+
+
+_active = _Active()
+
+
+class Interception(TorchFunctionMode):
+    """Runs a model on a batch under a table of rules.
+
+    `prepared()` gives the inputs to run it with: ids know their places, so that their lookups become leaves, and float
+    inputs are leaves themselves.
     """
 
     def __init__(
         self,
-        recipe: Recipe,
+        batch: Batch,
         rules: Mapping[str, Rule],
         *,
-        ledger: NoLedger | None = None,
+        recipe: Recipe = PLAIN,
         default: Rule | None = None,
+        ledger: NoLedger | None = None,
         change: Change | None = None,
+        everywhere: bool = False,
+        follows: tuple[str, ...] = (),
+        wide: bool = False,
     ):
         super().__init__()
-        self.recipe = recipe
+        self.batch = batch
         self.rules = rules
+        self.recipe = recipe
         self.default = default
+        """For functions that are not in the table; without one they keep their gradient and are reported."""
+        self.ledger = ledger or NoLedger()
         self.change = change
         """Gives leaves another value than the model's own, for gradients along a path or under noise."""
-
-        self.ledger = ledger or NoLedger()
+        self.everywhere = everywhere
+        """Whether rules apply to calls that carry no relevance as well."""
+        self.follows = follows
+        """What is followed through the model: "examples", "tokens"."""
+        self.wide = wide
+        """Whether half precision is computed in float32: relevance that is divided and summed in it is noise."""
         self.leaves: list[Leaf] = []
         self.unruled: dict[str, int] = {}
+        self.in_target = False
+        """The model is done, and the caller computes the score."""
         self.in_backward = False
         self.recomputes = False
         """Whether a part ran without gradients in the forward pass: reentrant checkpointing runs it again."""
+        self.gaps: list[tuple[int, int]] = []
+        """Numbers of autograd nodes that something made between our calls, as ranges: the mode was bypassed there."""
+        self._depth, self._last = 0, -1
+
+    # -- as a context ----------------------------------------------------------------------------------------
+
+    def __enter__(self) -> Interception:
+        _active.stack.append(self)
+        super().__enter__()
+        return self
+
+    def __exit__(self, *error: Any) -> None:
+        _active.stack.pop()
+        super().__exit__(*error)
 
     def close(self) -> None:
         """Forget the leaves: the mode itself may live until the garbage collector comes."""
         self.leaves = []
 
-    def leaf(self, source: str, value: Tensor, positions: Tensor | None = None) -> Tensor:
+    # -- inputs ----------------------------------------------------------------------------------------------
+
+    def prepared(self) -> dict[str, Any]:
+        """The inputs of the batch, those that are explained as beginnings of trails and as leaves."""
+        made = dict(self.batch.inputs)
+        for name in self.batch.names:
+            value = made[name]
+            if value.is_inference():
+                value = value.clone()
+            layout = self._laid_out(value)
+            made[name] = (
+                self.leaf(name, value, layout=layout) if value.is_floating_point() else trail.begin(name, value)
+            )
+            mark_layout(made[name], layout)
+        return made
+
+    def _laid_out(self, value: Tensor) -> Layout | None:
+        if not self.follows:
+            return None
+        counts = {"examples": value.shape[0], "tokens": value.shape[1] if value.dim() > 1 else 1}
+        return tuple(
+            Lane(axis, 1, counts[what]) if what in self.follows and counts[what] > 1 else None
+            for axis, what in enumerate(("examples", "tokens")[: len(self.follows)])
+        )
+
+    def leaf(self, source: str, value: Tensor, positions: Tensor | None = None, layout: Layout | None = None) -> Tensor:
         """Make `value` an end of the backward pass. Returns a copy that in-place operations may change."""
         with torch._C.DisableTorchFunction():  # in our own eyes the leaf would be a parameter
-            value = value.detach()
+            value = widened(value.detach()) if self.wide else value.detach()
             if self.change is not None:
                 value = self.change(Leaf(source, value, positions), len(self.leaves)).detach()
             leaf = value.requires_grad_()
-            self.leaves.append(Leaf(source, leaf, positions))
-            return leaf.clone()
+            self.leaves.append(Leaf(source, leaf, positions, layout))
+            copy = leaf.clone()
+            mark_layout(copy, layout)
+            self._last = _get_sequence_nr()
+            return copy
+
+    # -- every call ------------------------------------------------------------------------------------------
 
     def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
+        self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
         name, inplace = name_of(func)
-        if name in PASSED or (self.in_backward and not torch.is_grad_enabled()):
+        if name in PASSED or _active.stack[-1] is not self or (self.in_backward and not torch.is_grad_enabled()):
             return func(*args, **kwargs)
         if name == "get":
             return self._property(func, args)
-        args, kwargs, tainted = self._own(args, kwargs)
+        args, kwargs, tainted = self._own(args, kwargs, inplace)
         if not tainted:
-            return self._untainted(func, name, args, kwargs)
+            return self._everywhere(func, name, args, kwargs) if self.everywhere else self._untainted(
+                func, name, args, kwargs
+            )  # fmt: skip
         if not torch.is_grad_enabled():
             self.recomputes = True
         call = Call(func, name, args, kwargs, self)
-        rule = self.rules.get(name, self.default)
+        if self._depth or not self.ledger.active:
+            return self._followed(call, self._ruled(call, inplace))
+        now = _get_sequence_nr()
+        if now != self._last >= 0:
+            self.gaps.append((self._last, now))
+        self._depth = 1
+        try:
+            return self._followed(call, self._ruled(call, inplace))
+        finally:
+            self._depth, self._last = 0, _get_sequence_nr()
+
+    def _ruled(self, call: Call, inplace: bool) -> Any:
+        rule = self.rules.get(call.name, self.default)
         if rule is None:
-            return self._without_rule(call)
-        if inplace or kwargs.get("inplace"):
+            return self.without_rule(call)
+        if inplace or call.kwargs.get("inplace"):
             self.ledger.before_writing(call.argument(0, "input"))
         if not inplace:
-            return self._apply(rule, call)
-        rest = _rest_of_base(args[0]) if self.ledger.active else None
-        out = self._apply(rule, call) if getattr(rule, "in_place_is_fine", False) else self._in_place(call, rule)
+            return rule(call)
+        rest = _rest_of_base(call.args[0]) if self.ledger.active else None
+        out = rule(call) if getattr(rule, "in_place_is_fine", False) else self._in_place(call, rule)
+        self._place_base(call, out)
         if rest is not None:
-            self.ledger.constant("constant", name, args[0]._base, rest)
+            call.book("constant", call.args[0]._base, rest)
         return out
 
-    def _apply(self, rule: Rule, call: Call) -> Any:
-        return rule(call)
+    def _followed(self, call: Call, out: Any) -> Any:
+        """The result of a call, marked with where the examples lie in it."""
+        if not self.follows:
+            return out
+        if call.name == "setitem":
+            self.place_written(call)
+        for o in out if isinstance(out, (tuple, list)) else (out,):
+            if isinstance(o, Tensor) and layout_of(o) is None:
+                mark_layout(o, follow(call.name, call.args, call.kwargs, o))
+        return out
+
+    def _place_base(self, call: Call, out: Any) -> None:
+        """A part of a constant was written: the whole of it is laid out as the part is."""
+        if self.follows and isinstance(out, Tensor) and out._is_view() and layout_of(out._base) is None:
+            mark_layout(out, follow(call.name, call.args, call.kwargs, out))
+            with torch._C.DisableTorchFunction():
+                mark_layout(out._base, follow("view", (out,), {}, out._base.view_as(out._base)))
+
+    def place_written(self, call: Call) -> None:
+        """x[index] = value: what held constants is laid out as what was written into it."""
+        target, index, value = call.args
+        if self.follows and layout_of(target) is None and isinstance(value, Tensor):
+            with torch._C.DisableTorchFunction():
+                part = target[index]
+            inner = follow("where", (value,), {}, part)  # broadcast, as in any elementwise function
+            if inner is not None:
+                mark_layout(part, inner)
+                mark_layout(target, follow("view", (part,), {}, target.view_as(target)))
 
     # -- the cases -------------------------------------------------------------------------------------------
 
-    def _own(self, args: tuple, kwargs: dict[str, Any]) -> tuple[tuple, dict[str, Any], bool]:
+    def _own(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], inplace: bool
+    ) -> tuple[tuple[Any, ...], dict[str, Any], bool]:
         """Detach every leaf that is not ours (parameters), and say whether anything tainted is left."""
-        tainted = foreign = False
+        tainted = foreign = narrow = False
         for t in tensors_in(args, kwargs):
+            narrow = narrow or (self.wide and t.dtype in (torch.float16, torch.bfloat16))
             if t.requires_grad:
                 if self._is_foreign(t):
                     foreign = True
                 else:
                     tainted = True
-        if not foreign:
+        if not foreign and not (narrow and tainted):
             return args, kwargs, tainted
         call = Call(_nothing, "", args, kwargs, self).mapped(self._detached)
+        if narrow and tainted:
+            kept = call.args[:1] if inplace else ()  # what is written into stays what it is
+            call = call.mapped(widened)
+            return (*kept, *call.args[len(kept) :]), call.kwargs, tainted
         return call.args, call.kwargs, tainted
 
     def _is_foreign(self, t: Tensor) -> bool:
         # While a checkpointed segment is recomputed in the backward pass, its inputs are leaves of their own.
-        return isinstance(t, nn.Parameter) if self.in_backward else t.is_leaf
+        # Replaced attention is given by the caller, whose tensors are leaves too.
+        return isinstance(t, nn.Parameter) if self.in_backward or self.everywhere else t.is_leaf
 
     def _detached(self, t: Tensor) -> Tensor:
         if not (t.requires_grad and self._is_foreign(t)):
             return t
         plain = t.detach()
+        if plain.is_inference():
+            plain = plain.clone()
         if sum(size > 1 for size in t.shape) > 1:
-            mark_role(plain, "position")  # a table that is added rather than multiplied: learned positions
+            mark_table(plain, Table())  # added rather than multiplied, it is a table of learned positions
         return plain
 
-    def _property(self, func: Callable, args: tuple) -> Any:
+    def _property(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         out = func(*args)
         if isinstance(out, Tensor) and isinstance(args[0], Tensor):
             if args[0].requires_grad and self._is_foreign(args[0]):
                 return out.detach()
-            if not args[0].requires_grad:
-                mark_role(out, role_of(args[0]))
+            if self.follows:
+                mark_layout(out, follow("get", args, {}, out))
+            mark_role(out, role_of(args[0]))
+            mark_table(out, table_of(args[0]))
+            self._last = _get_sequence_nr() if self._last >= 0 else -1
         return out
 
-    def _untainted(self, func: Callable, name: str, args: tuple, kwargs: dict[str, Any]) -> Any:
+    def _everywhere(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        call = Call(func, name, args, kwargs, self)
+        return self._followed(call, self.rules.get(name, as_it_is)(call))
+
+    def _untainted(self, func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         if name in LOOKUPS:
             index = kwargs.get("input", args[0] if args else None) if name == "embedding" else _index(args, kwargs)
             table = kwargs.get("weight", args[1] if len(args) > 1 else None) if name == "embedding" else args[0]
@@ -168,48 +314,80 @@ class Interception(TorchFunctionMode):
         out = func(*args, **kwargs)
         if isinstance(out, Tensor):
             if not out.is_floating_point():
-                follow(func, name, args, kwargs, out)
+                trail.follow(func, name, args, kwargs, out)
+                self._follow_ids(name, args, kwargs, out)
             else:
-                for t in tensors_in(args, kwargs):
-                    role = role_of(t)
-                    if (role == "position" and out.numel() >= t.numel() // max(1, t.shape[0])) or (
-                        role == "probability" and out.numel() == t.numel()
-                    ):
-                        mark_role(out, role)
-                        break
+                self._mark_constant(name, args, kwargs, out)
         elif isinstance(out, (tuple, list)):
-            follow(func, name, args, kwargs, out)
+            trail.follow(func, name, args, kwargs, out)
         elif out is None and name == "setitem":
-            follow(func, name, args, kwargs, args[0])
+            trail.follow(func, name, args, kwargs, args[0])
         return out
 
+    def _follow_ids(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
+        if not self.follows or out.dtype == torch.bool:
+            return
+        if name == "arange" and out.dim() == 1 and out.shape[0] == self.batch.examples > 1:
+            mark_layout(out, (Lane(0, 1, self.batch.examples), *[None] * (len(self.follows) - 1)))
+        else:
+            mark_layout(out, follow(name, args, kwargs, out))
+
+    def _mark_constant(self, name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor) -> None:
+        """What a constant was computed from: a table stays one when it is moved, cut, scaled or added to."""
+        for t in tensors_in(args, kwargs):
+            if role_of(t) == "probability" and out.numel() == t.numel():
+                mark_role(out, "probability")
+                return
+            table = table_of(t)
+            if table is not None and name not in PRODUCTS and out.numel() * max(1, t.shape[0]) >= t.numel():
+                mark_table(out, table)
+                return
+
     def _lookup(self, name: str, index: Any, table: Tensor, out: Tensor) -> Tensor:
-        found = provenance_of(index)
+        found = trail.trail_of(index)
+        if found is not None and found[0] in self.batch.looked_up:
+            out = self._exchanged(name, index, table, *found)
         if found is not None and torch.is_grad_enabled():
             source, positions = found
-            return self.leaf(source, out, positions)
-        mark_role(out, "position" if name == "embedding" else role_of(table))
+            layout = follow("embedding", (index,), {}, out) if self.follows else None
+            return self.leaf(source, out, positions, layout)
+        if name == "embedding":
+            mark_table(out, Table(index if isinstance(index, Tensor) else None))
+        else:
+            mark_table(out, table_of(table))
         return out
+
+    def _exchanged(self, name: str, index: Tensor, table: Tensor, source: str, positions: Tensor) -> Tensor:
+        """What is looked up for other ids than those of the input."""
+        known, places = positions >= 0, positions.clamp_min(0)
+        own, others = (t.reshape(-1)[places] for t in (self.batch.inputs[source], self.batch.looked_up[source]))
+        if not bool(((index == own) | ~known).all()):
+            raise ModelError(
+                "the model computes with its ids before it looks them up, so that they can't be exchanged there. "
+                "Fill with another token than the padding token: fill='mask'"
+            )
+        index = torch.where(known, others, index)
+        return torch.nn.functional.embedding(index, table) if name == "embedding" else table[index]
 
     def _in_place(self, call: Call, rule: Rule) -> Any:
         """x.mul_(y) under a rule: the rule works on a copy, the result is written into x."""
         target = call.args[0]
         fresh = Call(out_of_place(call.func), call.name, (target.clone(), *call.args[1:]), call.kwargs, self)
-        return target.copy_(self._apply(rule, fresh))
+        if self.follows:
+            mark_layout(fresh.args[0], layout_of(target))
+        return target.copy_(rule(fresh))
 
-    def _without_rule(self, call: Call) -> Any:
+    def without_rule(self, call: Call) -> Any:
         """Leave the function its own gradient; book the difference and remember the name."""
-        inputs = call.tainted()
-
-        def compute(*watched: Tensor) -> Any:
-            swap = {id(old): new for old, new in zip(inputs, watched, strict=True)}
-            return call.mapped(lambda t: swap.get(id(t), t)).run()
-
-        inplace = name_of(call.func).inplace  # a watched view of the argument can't be written into
-        out = call.run() if inplace else self.ledger.measure("unruled", call.name, inputs, compute)
+        # a watched view of an argument can't be written into
+        out = call.run() if call.is_in_place else call.measured("unruled")
         if any(is_tainted(o) for o in (out if isinstance(out, (tuple, list)) else [out])):
             self.unruled[call.name] = self.unruled.get(call.name, 0) + 1
         return out
+
+
+PRODUCTS = frozenset("linear matmul mm bmm mv einsum conv1d conv2d conv3d addmm baddbmm".split())
+"""A table that is multiplied with is a weight, and what comes out is no table."""
 
 
 def _rest_of_base(target: Any) -> Tensor | None:
@@ -229,6 +407,6 @@ def _nothing() -> None:
     return None
 
 
-def _index(args: tuple, kwargs: dict[str, Any]) -> Any:
+def _index(args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The index of `table[index]` or `index_select(table, 0, index)`."""
     return kwargs.get("index", args[-1] if len(args) > 1 else None)

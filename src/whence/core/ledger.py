@@ -8,8 +8,8 @@ carry relevance hands on what it gets. Whatever else happens is an entry here:
   what came in and what went out is *measured*;
 - a function has no rule: measured too, under the kind "unruled". These are what breaks conservation.
 
-Entries are per example. A tensor does not say which of its axes is the batch: it is found from the shape, and
-amounts that can't be split are kept apart (`unsplit`), so that the caller can go back to single examples.
+Entries are per example; `layout` says where the examples lie in a tensor. Amounts in tensors whose layout is not known
+are kept apart (`unsplit`), so that the caller can go back to single examples.
 """
 
 from __future__ import annotations
@@ -26,17 +26,19 @@ import torch
 from torch import Tensor, nn
 
 from whence.core.backward import on_gradient
+from whence.core.call import Table, same_marks
+from whence.core.layout import Layout, layout_of, summed
 from whence.core.numerics import widened
 
 __all__ = ["Entry", "Ledger", "NoLedger"]
 
 
 class Entry(NamedTuple):
-    """What kind of absorption, at which function, in which layer (empty unless layers are wanted)."""
+    """What kind of absorption, at which function, in which module (empty unless modules are wanted)."""
 
     kind: str
     function: str
-    layer: str
+    module: str
 
 
 class _Held:
@@ -53,10 +55,27 @@ class NoLedger:
 
     active = False
 
-    def constant(self, kind: str, function: str, out: Tensor, value: Any) -> None:
+    def constant(
+        self,
+        kind: str,
+        function: str,
+        out: Tensor,
+        value: Any,
+        layout: Layout | None = None,
+        table: Table | None = None,
+    ) -> None:
         return
 
-    def measure(self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any]) -> Any:
+    def measure(
+        self,
+        kind: str,
+        function: str,
+        inputs: Sequence[Any],
+        compute: Callable[..., Any],
+        layout: Callable[[Tensor], Layout | None] = layout_of,
+        *,
+        apart: bool = False,
+    ) -> Any:
         return compute(*inputs)
 
     def before_writing(self, x: Any) -> None:
@@ -68,34 +87,49 @@ class Ledger(NoLedger):
 
     active = True
 
-    def __init__(self, examples: int, length: int | None = None, layers: nn.Module | None = None):
+    def __init__(self, examples: int, modules: nn.Module | None = None):
         self.examples = examples
-        self.length = length
         self.amounts: dict[Entry, Tensor] = {}
         self.unsplit: dict[Entry, Tensor] = {}
-        self.positions: Tensor | None = None
-        """What position embeddings keep, per token (batch, token), where they are added to the tokens."""
         self.calls: dict[Entry, int] = defaultdict(int)
         self.open = True
+        self._by_token: dict[Entry, Tensor] = {}
+        self._indices: dict[Entry, Tensor] = {}
         self._held: dict[int, list[weakref.ref[_Held]]] = {}
-        self._names = {id(m): name for name, m in layers.named_modules()} if layers is not None else {}
+        self._names = {id(m): name for name, m in modules.named_modules()} if modules is not None else {}
 
     # -- entries ---------------------------------------------------------------------------------------------
 
-    def constant(self, kind: str, function: str, out: Tensor, value: Any) -> None:
-        """`value`, broadcast to `out`, is a summand of `out` that carries no relevance further."""
+    def constant(
+        self,
+        kind: str,
+        function: str,
+        out: Tensor,
+        value: Any,
+        layout: Layout | None = None,
+        table: Table | None = None,
+    ) -> None:
         if value is None or not self.open or not out.requires_grad:
             return
         if not isinstance(value, Tensor):
             if value == 0:
                 return
-            value = torch.tensor(value, dtype=torch.promote_types(out.dtype, torch.float32), device=out.device)
-        value = value.detach()
+            value = torch.full((), value, dtype=torch.promote_types(out.dtype, torch.float32), device=out.device)
         entry = self._entry(kind, function)
-        on_gradient(out, lambda grad: self._add(entry, grad, value))
+        if kind == "constant" and table is not None and _is_per_token(value, out):
+            entry = self._positions(entry, table)
+        value, layout = value.detach(), layout or layout_of(out)
+        on_gradient(out, lambda grad: self._add(entry, grad, value, layout))
 
     def measure(
-        self, kind: str, function: str, inputs: Sequence[Tensor], compute: Callable[..., Any], *, apart: bool = False
+        self,
+        kind: str,
+        function: str,
+        inputs: Sequence[Any],
+        compute: Callable[..., Any],
+        layout: Callable[[Tensor], Layout | None] = layout_of,
+        *,
+        apart: bool = False,
     ) -> Any:
         """Run `compute(*inputs)` and enter what it takes in less what it hands on.
 
@@ -103,27 +137,33 @@ class Ledger(NoLedger):
         """
         if not self.open or not torch.is_grad_enabled():
             return compute(*inputs)
-        watched = [_marked_like(x.view_as(x), x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
+        watched = [same_marks(x.view_as(x), x) if isinstance(x, Tensor) and x.requires_grad else x for x in inputs]
         result = compute(*watched)
         entry = self._entry(kind, function)
 
         def weighed(out: Any) -> Any:
             if not (isinstance(out, Tensor) and out.requires_grad):
                 return out
-            held = self._hold(out)
+            held, where = self._hold(out), layout(out)
             out = out.clone() if apart else out
             of_view = out._is_view() and any(out._base is x._base for x in watched if isinstance(x, Tensor))
-            on_gradient(out, partial(self._add_held, entry, held=held), of_view=of_view)
+            on_gradient(out, partial(self._add_held, entry, held=held, layout=where), of_view=of_view)
             return out
 
         if type(result) in (tuple, list):
             result = type(result)(weighed(out) for out in result)
         elif isinstance(result, Tensor):
-            result = _marked_like(weighed(result), result)
+            result = same_marks(weighed(result), result)
         for x, original in zip(watched, inputs, strict=True):
             if x is not original:
-                on_gradient(x, partial(self._add_held, entry, held=self._hold(original), sign=-1), of_view=True)
+                held = self._hold(original)
+                weigh = partial(self._add_held, entry, held=held, layout=layout_of(original), sign=-1)
+                on_gradient(x, weigh, of_view=True)
         return result
+
+    def looked_up(self, amounts: Tensor, layout: Layout | None) -> None:
+        """What vectors that the model looked up for tokens of its own keep: constants like any other."""
+        self._enter(Entry("constant", "embedding", ""), amounts, layout)
 
     def before_writing(self, x: Any) -> None:
         """The model is about to change `x` in place: copy what is still to be weighed."""
@@ -138,8 +178,22 @@ class Ledger(NoLedger):
         """Per kind, one amount per example."""
         totals: dict[str, Tensor] = {}
         for entry, amount in self.amounts.items():
-            totals[entry.kind] = totals[entry.kind] + amount if entry.kind in totals else amount
+            kind = self.kind_of(entry)
+            totals[kind] = totals[kind] + amount if kind in totals else amount
         return totals
+
+    def kind_of(self, entry: Entry) -> str:
+        """Vectors of a table are positions, unless an index chose few of them for many tokens (types, languages)."""
+        index = self._indices.get(entry)
+        if not entry.kind.startswith("position") or index is None:
+            return entry.kind.partition("#")[0]
+        many = index.dim() > 0 and index.unique().numel() * 2 > index.shape[-1]
+        return "position" if many else "constant"
+
+    def positions(self) -> Tensor | None:
+        """What position embeddings keep, per token (batch, token), where they are added to the tokens."""
+        found = [amount for entry, amount in self._by_token.items() if self.kind_of(entry) == "position"]
+        return torch.stack(found).sum(0) if found else None
 
     @property
     def is_split(self) -> bool:
@@ -153,20 +207,25 @@ class Ledger(NoLedger):
         self._held.setdefault(x.untyped_storage().data_ptr(), []).append(weakref.ref(held))
         return held
 
-    def _add_held(self, entry: Entry, grad: Tensor, held: _Held, sign: int = 1) -> None:
-        self._add(entry, grad, held.value, sign)
-
     def _entry(self, kind: str, function: str) -> Entry:
-        entry = Entry(kind, function, self._layer() if self._names else "")
+        entry = Entry(kind, function, self._module() if self._names else "")
         self.calls[entry] += 1
         return entry
 
-    def _layer(self) -> str:
+    def _positions(self, entry: Entry, table: Table) -> Entry:
+        """The entry under which a table is booked. What it is depends on the values of its index: read afterwards."""
+        if table.index is None:
+            return entry._replace(kind="position")
+        own = entry._replace(kind=f"position#{len(self._indices)}")
+        self._indices[own] = table.index
+        return own
+
+    def _module(self) -> str:
         """Name of the innermost module of the model that is running now, read off the call stack.
 
         A look at the stack instead of module hooks: hooks would change the user's model.
         """
-        frame: FrameType | None = sys._getframe(3)
+        frame: FrameType | None = sys._getframe(2)
         while frame is not None:
             owner = frame.f_locals.get("self")
             if isinstance(owner, nn.Module) and id(owner) in self._names:
@@ -174,47 +233,39 @@ class Ledger(NoLedger):
             frame = frame.f_back
         return ""
 
-    def _add(self, entry: Entry, grad: Tensor, value: Tensor, sign: int = 1) -> None:
+    def _add_held(self, entry: Entry, grad: Tensor, held: _Held, layout: Layout | None, sign: int = 1) -> None:
+        self._add(entry, grad, held.value, layout, sign)
+
+    def _add(self, entry: Entry, grad: Tensor, value: Tensor, layout: Layout | None, sign: int = 1) -> None:
         with torch.no_grad(), torch._C.DisableTorchFunction():
             rows = _inner(grad, value)
-            if entry.kind == "position" and tuple(grad.shape[:2]) == (self.examples, self.length) and rows.dim() == 3:
-                token = widened(rows).sum(-1)
-                self.positions = token if self.positions is None else self.positions + token
-            amount = sign * self._per_example(rows, grad)
-            books = self.amounts if amount.dim() else self.unsplit
-            books[entry] = books[entry] + amount if entry in books else amount
+            self._enter(entry, rows, layout, sign)
+            if entry.kind.startswith("position") and layout is not None and len(layout) > 1 and layout[1] is not None:
+                self._add_by_token(entry, rows, [a for a in layout if a is not None])
 
-    def _per_example(self, rows: Tensor, grad: Tensor) -> Tensor:
-        """The sum over everything but the examples; a scalar where they can't be told apart."""
+    def _enter(self, entry: Entry, rows: Tensor, layout: Layout | None, sign: int = 1) -> None:
+        """Add amounts to an entry, split by example."""
         wide = torch.float64 if rows.device.type != "mps" else torch.float32
-        axis = self._axis(rows, grad)
+        axis = layout[0] if layout else None
         if self.examples == 1:
-            return rows.sum(dtype=wide).reshape(1)
-        if axis is None:
-            return rows.sum(dtype=wide)
-        if isinstance(axis, str):  # the first axis holds examples and something else folded into one
-            return rows.reshape(self.examples, -1).sum(1, dtype=wide)
-        return rows.movedim(axis, 0).reshape(self.examples, -1).sum(1, dtype=wide)
+            amount = rows.sum(dtype=wide).reshape(1)
+        elif axis is None or axis.axis >= rows.dim():
+            amount = rows.sum(dtype=wide)
+        else:
+            amount = summed(rows, [axis], wide)
+        books = self.amounts if amount.dim() else self.unsplit
+        books[entry] = books[entry] + sign * amount if entry in books else sign * amount
 
-    def _axis(self, rows: Tensor, grad: Tensor) -> int | str | None:
-        """Which axis holds the examples: the first of the right size, or the first axis with others folded in."""
-        shape, n = grad.shape[: rows.dim()], self.examples
-        if not shape:
-            return None
-        if shape[0] == n:
-            return 0
-        if len(shape) > 1 and shape[1] == n and (shape[0] % n or shape[0] == self.length):
-            return 1
-        return "leading" if shape[0] % n == 0 else None
+    def _add_by_token(self, entry: Entry, rows: Tensor, axes: list[Any]) -> None:
+        found = summed(rows, axes)
+        found = found[None] if len(axes) == 1 else found
+        self._by_token[entry] = self._by_token[entry] + found if entry in self._by_token else found
 
 
-def _marked_like(copy: Tensor, original: Tensor) -> Tensor:
-    """`copy` stands for `original`: it carries the same marks."""
-    if copy is not original:
-        for mark in ("_whence_origin", "_whence_role"):
-            if (value := getattr(original, mark, None)) is not None:
-                setattr(copy, mark, value)
-    return copy
+def _is_per_token(value: Tensor, out: Tensor) -> bool:
+    """Whether a table is added along the tokens: (…, token, hidden) to (batch, token, hidden) in any order."""
+    wide = [d for d in range(-value.dim(), 0) if value.shape[d] > 1]
+    return out.dim() == 3 and len(wide) >= 2 and wide[-1] == -1
 
 
 def _inner(grad: Tensor, value: Tensor) -> Tensor:

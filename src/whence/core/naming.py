@@ -1,14 +1,15 @@
 """One name for each torch function, however it was called.
 
 `x + y`, `x += y`, `torch.add(x, y)`, `x.add_(y)` and `1 + x` all reach a `TorchFunctionMode` as different
-Python objects. Rules are tables keyed by the one name they share, here `"add"`.
+Python objects. Rules are tables keyed by the one name they share, here `"add"`. Functions of other libraries keep the
+name of their home, `"mylib::softmax"`: what theirs does is not what torch's does.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import torch
 
@@ -55,6 +56,7 @@ ALIASES = {
     "vector_norm": "norm",
     "float_power": "pow",
 }
+OPERATORS = ("OpOverloadPacket", "OpOverload")
 
 
 class Name(NamedTuple):
@@ -65,29 +67,33 @@ class Name(NamedTuple):
 
 
 @cache
-def name_of(func: Callable) -> Name:
+def name_of(func: Callable[..., Any]) -> Name:
     """Canonical name of `func`.
 
     >>> name_of(torch.Tensor.add_), name_of(torch.add).name, name_of(torch.Tensor.__rsub__).name
     (Name(name='add', inplace=True), 'add', 'rsub')
     """
-    raw = getattr(func, "__name__", None) or type(func).__name__
+    if type(func).__name__ in OPERATORS:  # torch.ops.namespace.name[.overload]
+        full = getattr(func, "_qualified_op_name", None) or func.name()  # type: ignore[attr-defined]
+        home, _, raw = full.split(".")[0].rpartition("::")
+    else:
+        raw = getattr(func, "__name__", None) or type(func).__name__
+        home = (getattr(func, "__module__", None) or "torch").split(".")[0]
     if raw.startswith("__") and raw.endswith("__"):
         bare = raw.strip("_")
         inplace = bare in {"setitem", "iadd", "isub", "imul", "itruediv", "idiv", "ipow"}
     else:
         bare = raw.removesuffix("_") if not raw.startswith("_") else raw
         inplace = bare != raw
-    if type(func).__name__ in ("OpOverloadPacket", "OpOverload"):  # torch.ops.namespace.name[.overload]
-        bare = str(getattr(func, "_qualified_op_name", raw)).split("::")[-1].split(".")[0]
-    return Name(ALIASES.get(bare, bare), inplace)
+    return Name(ALIASES.get(bare, bare) if home in ("torch", "aten", "") else f"{home}::{raw}", inplace)
 
 
-def out_of_place(func: Callable) -> Callable:
+def out_of_place(func: Callable[..., Any]) -> Callable[..., Any]:
     """The function that computes the same value as the in-place `func` and leaves its argument alone."""
     raw = func.__name__
     plain = raw.removesuffix("_") if not raw.startswith("__") else ALIASES.get(raw.strip("_"), raw.strip("_"))
     for home in (torch.Tensor, torch, torch.nn.functional):
         if hasattr(home, plain):
-            return getattr(home, plain)
+            found: Callable[..., Any] = getattr(home, plain)
+            return found
     raise AttributeError(f"torch has no out-of-place form of {raw}")

@@ -2,27 +2,34 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from contextlib import closing
 from dataclasses import dataclass, field
-from typing import Any
+from functools import cached_property
+from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
-from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import _engine_run_backward
 
-from whence.core.backward import OUR_FUNCTIONS
+from whence.core.batch import Batch
 from whence.core.interception import Interception, Leaf
 from whence.core.ledger import Ledger
 from whence.core.numerics import widened
 from whence.core.recipe import Recipe
 from whence.core.rules import table
-from whence.core.trail import trace
 from whence.errors import ModelError, NumericsError
-from whence.types import Layer, Receipt
 
-__all__ = ["Propagation", "at_source", "backward", "propagate", "there_and_back"]
+__all__ = ["At", "Forward", "Propagation", "Receipt", "at_source", "backward", "propagate", "run", "there_and_back"]
+
+Forward = Callable[[dict[str, Any]], Any]
+"""The model: its arguments to its outputs."""
+Target = Callable[[Any], Tensor]
+"""Outputs to one score per example."""
+At = Literal["word", "embedding", "position"]
+"""Where relevance is read: the word embedding, everything looked up for a token, or its position embedding alone."""
+Receipt = Literal["short", "full"]
+"""How much is booked: inputs and target, or every sink."""
 
 
 @dataclass(frozen=True)
@@ -43,75 +50,79 @@ class Propagation:
     """Functions without a rule and how often they were called."""
     ledger: Ledger | None = None
     root: Any = None
-    """The node of the score in the autograd graph, for `custom_functions`."""
+    """The node of the score in the autograd graph, for `bypasses`."""
+    gaps: tuple[tuple[int, int], ...] = ()
 
-    def custom_functions(self) -> list[str]:
-        """Names of `torch.autograd.Function`s of the model: no mode can look into them."""
-        return sorted(_custom_functions(self.root))
+    @cached_property
+    def bypasses(self) -> tuple[str, ...]:
+        """Names of what the mode could not look into: functions of the model's own, scripted and compiled parts."""
+        return tuple(sorted(_names_between(self.root, self.gaps))) if self.gaps else ()
 
 
 def propagate(
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: Mapping[str, Any],
+    forward: Forward,
+    batch: Batch,
     *,
-    sources: tuple[str, ...],
-    target: Callable[[Any], Tensor],
+    target: Target,
     recipe: Recipe,
     receipt: Receipt = "full",
-    layer: Layer = "word",
-    module: nn.Module | None = None,
-    interception: Callable[..., Interception] = Interception,
+    at: At = "word",
+    modules: nn.Module | None = None,
+    rules: Callable[[Recipe], dict[str, Any]] = table,
 ) -> Propagation:
-    """Explain `target(forward(inputs))`, one number per example, by the inputs named in `sources`.
+    """Explain `target(forward(inputs))`, one number per example, by the sources of the batch.
 
     >>> import torch
     >>> net = torch.nn.Linear(3, 1)
-    >>> x = torch.ones(2, 3)
+    >>> batch = Batch.of({"x": torch.ones(2, 3)}, "x")
     >>> from whence.core.recipe import recipes
-    >>> p = propagate(lambda i: net(i["x"]), {"x": x}, sources=("x",), target=lambda y: y[:, 0], recipe=recipes["gi"])
+    >>> p = propagate(lambda i: net(i["x"]), batch, target=lambda y: y[:, 0], recipe=recipes["gi"])
     >>> torch.allclose(p.inputs + p.sinks["bias"], p.target.double())
     True
+
+    `modules` names the sinks after the modules of a model; `rules` makes the table from the recipe.
     """
-    first = inputs[sources[0]]
-    examples = first.shape[0]
-    length = first.shape[1] if first.dim() > 1 else None
-    wants_ledger = receipt != "short" or layer != "word"
-    ledger = Ledger(examples, length, module if receipt == "layers" else None) if wants_ledger else None
-    mode = interception(recipe, table(recipe), ledger=ledger)
+    books = receipt != "short" or at != "word"
+    ledger = Ledger(batch.examples, modules) if books else None
+    mode = Interception(batch, rules(recipe), recipe=recipe, ledger=ledger, follows=_followed(batch, books, at))
     with closing(mode):
-        grads, scores, outputs = there_and_back(mode, forward, inputs, sources, target)
-        return _collected(mode, grads, inputs, sources, scores, outputs, layer)
+        grads, scores, outputs = there_and_back(mode, forward, target)
+        return _collected(mode, grads, scores, outputs, at)
+
+
+def _followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:
+    if at != "word":
+        return ("examples", "tokens")
+    return ("examples",) if books and batch.examples > 1 else ()
+
+
+def run(mode: Interception, forward: Forward, target: Target) -> tuple[Tensor, Any]:
+    """The model and its target under a mode, with gradients: scores and outputs. The mode stays in force outside."""
+    examples = mode.batch.examples
+    outputs = forward(mode.prepared())
+    mode.in_target = True
+    scores = target(outputs)
+    mode.in_target = False
+    if scores.shape != (examples,):
+        raise ValueError(f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}")
+    if not mode.leaves:
+        raise ModelError(
+            "the model never looked its token ids up in an embedding table, so there is nothing to explain. "
+            "Pass the embedded input as a float tensor instead."
+        )
+    mode.in_backward = True
+    if isinstance(mode.ledger, Ledger):
+        # A part that is run again was booked the first time, unless it ran without gradients then.
+        mode.ledger.open = mode.recomputes
+    return scores, outputs
 
 
 def there_and_back(
-    mode: Interception,
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: Mapping[str, Any],
-    sources: tuple[str, ...],
-    target: Callable[[Any], Tensor],
+    mode: Interception, forward: Forward, target: Target
 ) -> tuple[tuple[Tensor | None, ...], Tensor, Any]:
     """Run a model under a mode: gradients of the scores at `mode.leaves`, the scores, and the model's outputs."""
-    examples = inputs[sources[0]].shape[0]
-    prepared = dict(inputs)
-    with torch.enable_grad(), mode:
-        for name in sources:
-            value = inputs[name]
-            prepared[name] = mode.leaf(name, value) if value.is_floating_point() else trace(name, value)
-        outputs = forward(prepared)
-        scores = target(outputs)
-        if scores.shape != (examples,):
-            raise ValueError(
-                f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}"
-            )
-        if not mode.leaves:
-            raise ModelError(
-                "the model never looked its token ids up in an embedding table, so there is nothing to explain. "
-                "Pass the embedded input as a float tensor instead."
-            )
-        mode.in_backward = True
-        if isinstance(mode.ledger, Ledger):
-            # A part that is run again was booked the first time, unless it ran without gradients then.
-            mode.ledger.open = mode.recomputes
+    with torch.inference_mode(False), torch.enable_grad(), mode:
+        scores, outputs = run(mode, forward, target)
         if not scores.requires_grad:
             raise ModelError(
                 "the target does not depend on the input: no gradient path from the score to the embeddings"
@@ -120,53 +131,48 @@ def there_and_back(
     return grads, scores, outputs
 
 
-def backward(scores: Tensor, leaves: list[Tensor], *, reentrant: bool = False) -> tuple[Tensor | None, ...]:
-    """∂ Σ scores / ∂ leaves, with the mode in force.
+def backward(
+    scores: Tensor,
+    leaves: list[Tensor],
+    *,
+    start: Tensor | None = None,
+    reentrant: bool = False,
+    keep: bool = False,
+) -> tuple[Tensor | None, ...]:
+    """∂ Σ scores / ∂ leaves (or from `start` instead of ones), with the mode in force.
 
     Checkpointed segments run their forward again inside the backward pass and must meet the same rules there.
     `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
     Reentrant checkpoints refuse to be told where the backward pass ends: there the leaves collect their gradients.
     """
+    seed = (torch.ones_like(scores) if start is None else start,)
     if reentrant:
-        start = (torch.ones_like(scores),)
-        _engine_run_backward((scores,), start, False, False, (), allow_unreachable=True, accumulate_grad=True)
+        _engine_run_backward((scores,), seed, keep, False, (), allow_unreachable=True, accumulate_grad=True)
         return tuple(leaf.grad for leaf in leaves)
     return _engine_run_backward(
-        (scores,),
-        (torch.ones_like(scores),),
-        False,
-        False,
-        tuple(leaves),
-        allow_unreachable=True,
-        accumulate_grad=False,
+        (scores,), seed, keep, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
     )
 
 
 def _collected(
-    mode: Interception,
-    grads: tuple[Tensor | None, ...],
-    inputs: Mapping[str, Any],
-    sources: tuple[str, ...],
-    target: Tensor,
-    outputs: Any,
-    layer: Layer,
+    mode: Interception, grads: tuple[Tensor | None, ...], target: Tensor, outputs: Any, at: At
 ) -> Propagation:
     ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
+    batch = mode.batch
     root, target = target.grad_fn, target.detach()
     relevance: dict[str, Tensor] = {}
     with torch.no_grad():
-        elsewhere = torch.zeros_like(target, dtype=torch.float64)
         for leaf, grad in zip(mode.leaves, grads, strict=True):
-            part, rest = _relevance_at_source(leaf, grad, inputs[leaf.source])
+            scores = None if grad is None else widened(leaf.tensor.detach()) * widened(grad)
+            part = at_source(leaf, scores, batch)
             relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
-            elsewhere = elsewhere + rest
-        for name in sources:
-            relevance.setdefault(name, torch.zeros_like(inputs[name], dtype=torch.float32))
+            if ledger and scores is not None and leaf.positions is not None and (leaf.positions < 0).any():
+                ledger.looked_up(torch.where(leaf.positions >= 0, 0.0, scores.sum(-1)), leaf.layout)
+        for name in batch.names:
+            relevance.setdefault(name, torch.zeros_like(batch.inputs[name], dtype=torch.float32))
         sinks = ledger.by_kind() if ledger else {}
-        if ledger and elsewhere.any():
-            sinks["constant"] = sinks.get("constant", 0) + elsewhere
-        if layer != "word" and ledger is not None:
-            relevance, sinks = _with_positions(relevance, sinks, ledger, sources[0], layer)
+        if at != "word" and ledger is not None:
+            relevance, sinks = _with_positions(relevance, sinks, ledger, batch.names[0], at)
         total = _totals(relevance)
     if not (torch.isfinite(total) & torch.isfinite(target)).all():
         raise NumericsError(_not_finite(target))
@@ -179,6 +185,7 @@ def _collected(
         unruled=dict(mode.unruled),
         ledger=ledger,
         root=root,
+        gaps=tuple(mode.gaps),
     )
 
 
@@ -188,62 +195,54 @@ def _totals(relevance: dict[str, Tensor]) -> Tensor:
     return torch.stack(parts).sum(0)
 
 
-def _custom_functions(root: Any) -> set[str]:
-    """Python-defined nodes of the autograd graph under `root` that are not ours."""
+SCRIPTED = {"DifferentiableGraph": "torch.jit", "CompiledFunction": "torch.compile"}
+
+
+def _names_between(root: Any, gaps: tuple[tuple[int, int], ...]) -> set[str]:
+    """Nodes of the autograd graph under `root` that were made between our calls, as people know them."""
     seen, todo, found = set(), [root], set()
     while todo:
         node = todo.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
-        if isinstance(node, BackwardCFunction):
-            name = type(node).__name__.removesuffix("Backward")
-            if name not in OUR_FUNCTIONS:
-                found.add(name)
+        if any(first <= node._sequence_nr() < last for first, last in gaps):
+            name = node.name().rpartition("::")[2].removesuffix("Backward")
+            found.add(next((known for part, known in SCRIPTED.items() if part in name), name))
         todo.extend(parent for parent, _ in node.next_functions)
     return found
 
 
-def _relevance_at_source(leaf: Leaf, grad: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
-    """Relevance x·∂f/∂x in float32 at least, put back at the places of the source; see `at_source`."""
-    value = widened(leaf.tensor.detach())
-    return at_source(leaf, None if grad is None else value * widened(grad), source)
-
-
-def at_source(leaf: Leaf, scores: Tensor | None, source: Tensor) -> tuple[Tensor, Tensor]:
+def at_source(leaf: Leaf, scores: Tensor | None, batch: Batch) -> Tensor:
     """Scores of a leaf's elements, summed over channels and put back at the places they were looked up for.
 
-    Second comes what belongs to no token of the source: a model may put tokens of its own beside them.
+    What was looked up for no token of the source (a model may put tokens of its own beside them) is left out.
     """
-    nothing = torch.zeros(source.shape[0], device=source.device, dtype=torch.float64)
+    source = batch.inputs[leaf.source]
     if scores is None:
-        return torch.zeros_like(source, dtype=widened(leaf.tensor.detach()).dtype), nothing
+        return torch.zeros_like(source, dtype=widened(leaf.tensor.detach()).dtype)
     if leaf.positions is None:
-        return scores, nothing
-    scores = scores.sum(-1)
+        return scores
     places = leaf.positions.reshape(-1)
-    known = places >= 0
-    flat = torch.zeros(source.numel(), device=source.device, dtype=scores.dtype)
-    flat.index_add_(0, places[known], scores.reshape(-1)[known])
-    by_example = scores.shape[0] == source.shape[0] or (scores.dim() == 1 and scores.numel() % source.shape[0] == 0)
-    if by_example and not known.all():
-        rows = torch.where(known, 0.0, scores.reshape(-1)).view(source.shape[0], -1)
-        nothing = rows.sum(1, dtype=torch.float64)
-    return flat.view(source.shape), nothing
+    flat = torch.zeros(source.numel() + 1, device=source.device, dtype=scores.dtype)
+    flat.index_add_(0, torch.where(places >= 0, places, source.numel()), scores.sum(-1).reshape(-1))
+    return flat[:-1].view(source.shape)
 
 
 def _with_positions(
-    relevance: dict[str, Tensor], sinks: dict[str, Tensor], ledger: Ledger, source: str, layer: Layer
+    relevance: dict[str, Tensor], sinks: dict[str, Tensor], ledger: Ledger, source: str, at: At
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    if ledger.positions is None:
+    share = ledger.positions()
+    if share is None and relevance[source].shape[1] == 1 and "position" in sinks:
+        share = sinks["position"].to(relevance[source].dtype)[:, None]  # a single token has them all
+    if share is None:
         raise ModelError(
-            f"layer={layer!r} needs position embeddings that are added to the word embeddings; this model has none. "
-            "Use layer='word'."
+            f"at={at!r} needs position embeddings that are added to the word embeddings; this model has none. "
+            "Use at='word'."
         )
-    share = ledger.positions
     moved = share.sum(1, dtype=torch.float64)
     sinks = {**sinks, "position": sinks["position"] - moved}
-    if layer == "embedding":
+    if at == "embedding":
         return {**relevance, source: relevance[source] + share}, sinks
     words = _totals(relevance)
     return {source: share}, {**sinks, "word": words}

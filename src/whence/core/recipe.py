@@ -19,97 +19,80 @@ A transformer is linear but for five kinds of functions. A recipe says what the 
 ...     x = call.args[0]
 ...     return x + (call.run() - x).detach()
 >>> mine = Recipe("mine", softmax="detach", norm="detach", rules={torch.sin: passed_through})
+
+`recipes.add("mine", mine)` makes it a method: `whence.explain(model, text, method="mine")`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import torch  # noqa: F401  (the example above)
 
+from whence.errors import InputError
+from whence.files import write
+from whence.options import Above, Least, Options
 from whence.registry import Registry
 
 __all__ = ["Epsilon", "Gamma", "LinearRule", "Plain", "Recipe", "ZPlus", "recipes"]
 
+FORMAT = 1
+Factor = Annotated[float, Least(0)]
+
 
 @dataclass(frozen=True)
-class Plain:
+class Plain(Options):
     """R_i = Σ_j x_i w_ij / z_j · R_j: the gradient itself."""
 
 
 @dataclass(frozen=True)
-class Epsilon:
+class Epsilon(Options):
     """R_i = Σ_j x_i w_ij / (z_j + ε sign z_j) · R_j [Bach 2015]. Weak outputs lose relevance to ε."""
 
-    epsilon: float = 1e-6
+    epsilon: Factor = 1e-6
 
 
 @dataclass(frozen=True)
-class Gamma:
+class Gamma(Options):
     """Contributions of the output's own sign count 1 + γ times [Montavon 2019; signed form of Andéol 2021]."""
 
-    gamma: float = 0.25
+    gamma: Factor = 0.25
 
 
 @dataclass(frozen=True)
-class ZPlus:
+class ZPlus(Options):
     """Only contributions of the output's own sign count: γ → ∞."""
 
 
 LinearRule = Plain | Epsilon | Gamma | ZPlus
+LINEAR: dict[str, type] = {"plain": Plain, "epsilon": Epsilon, "gamma": Gamma, "zplus": ZPlus}
 
 
 @dataclass(frozen=True)
-class Recipe:
+class Recipe(Options):
     """What the backward pass does at each kind of function. Frozen; `recipe.but(norm="identity")` makes another."""
 
     name: str
-    softmax: Literal["detach", "gradient"] | float = "gradient"
-    scores: float = 1.0
-    values: float = 1.0
+    softmax: Literal["detach", "gradient"] | Annotated[float, Above(0)] = "gradient"
+    scores: Factor = 1.0
+    values: Factor = 1.0
     activation: Literal["gradient", "slope", "gate"] = "gradient"
     product: Literal["gradient", "half", "detach"] = "gradient"
     norm: Literal["gradient", "detach", "detach_mean", "identity"] = "gradient"
     linear: LinearRule = Plain()
     conv: LinearRule = Plain()
-    rules: Mapping[Callable | str, Callable[..., Any]] = field(default_factory=dict)
+    rules: Mapping[Any, Any] = field(default_factory=dict)
+    """Torch function, or its name, to a function from a `Call` to a value."""
     source: str = ""
     """Where the recipe was published."""
-
-    def __post_init__(self) -> None:
-        choices = {
-            "activation": ("gradient", "slope", "gate"),
-            "product": ("gradient", "half", "detach"),
-            "norm": ("gradient", "detach", "detach_mean", "identity"),
-        }
-        for name, allowed in choices.items():
-            if getattr(self, name) not in allowed:
-                raise ValueError(f"recipe {self.name!r}: {name}={getattr(self, name)!r} is not one of {allowed}")
-        if isinstance(self.softmax, str) and self.softmax not in ("detach", "gradient"):
-            raise ValueError(f"recipe {self.name!r}: softmax={self.softmax!r} is not 'detach', 'gradient' or a number")
-        for name in ("linear", "conv"):
-            if not isinstance(getattr(self, name), LinearRule):
-                raise ValueError(f"recipe {self.name!r}: {name} must be Plain(), Epsilon(ε), Gamma(γ) or ZPlus()")
 
     def but(self, **changes: Any) -> Recipe:
         """The same recipe with some choices changed."""
         return replace(self, **{"name": f"{self.name}*", **changes})
-
-    def save(self, path: str | Path) -> Path:
-        """Write the choices as .json; `method="that.json"` then explains with them."""
-        from whence.core import recipe_files  # a recipe knows its file format and the format knows it
-
-        return recipe_files.save(self, path)
-
-    @classmethod
-    def load(cls, path: str | Path) -> Recipe:
-        """Read what `save` wrote."""
-        from whence.core import recipe_files
-
-        return recipe_files.load(path)
 
     @property
     def conserves(self) -> bool:
@@ -121,6 +104,62 @@ class Recipe:
             and self.norm in ("detach", "identity")
             and not self.rules
         )
+
+    # -- as a file -------------------------------------------------------------------------------------------
+
+    def to_dict(self) -> dict[str, Any]:
+        """The table of choices. Rules of the user's own are code, which a file does not hold."""
+        if self.rules:
+            raise InputError(
+                f"recipe {self.name!r} has rules of its own ({len(self.rules)}): functions can't be saved. "
+                "Save recipe.but(rules={}) and add the rules again after loading"
+            )
+        choices = {f.name: getattr(self, f.name) for f in fields(self) if f.name not in ("linear", "conv", "rules")}
+        return {"format": FORMAT, **choices, "linear": _spelled(self.linear), "conv": _spelled(self.conv)}
+
+    @classmethod
+    def from_dict(cls, data: dict[str, Any]) -> Recipe:
+        if not isinstance(data, dict) or data.get("format") != FORMAT or "name" not in data:
+            raise InputError(f"this is no recipe of format {FORMAT}; write one with recipe.save('mine.json')")
+        known = [f.name for f in fields(cls) if f.name != "rules"]
+        unknown = sorted(set(data) - {*known, "format"})
+        if unknown:
+            raise InputError(f"a recipe has no {', '.join(map(repr, unknown))}; its choices: {', '.join(known[1:])}")
+        chosen = {name: data[name] for name in known if name in data}
+        return cls(**{k: _read(v) if k in ("linear", "conv") else v for k, v in chosen.items()})
+
+    def save(self, path: str | Path) -> Path:
+        """Write the choices as .json; `method="that.json"` then explains with them."""
+        path = Path(path)
+        if path.suffix.lower() != ".json":
+            raise InputError(f"recipes are saved as .json, not {path.name!r}")
+        return write(path, json.dumps(self.to_dict(), indent=2, ensure_ascii=False) + "\n")
+
+    @classmethod
+    def load(cls, path: str | Path) -> Recipe:
+        """Read what `save` wrote."""
+        try:
+            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        except FileNotFoundError:
+            raise InputError(f"no such recipe: {str(path)!r}") from None
+        except json.JSONDecodeError as error:
+            raise InputError(f"{str(path)!r} is not JSON: {error}") from None
+
+
+def _spelled(rule: LinearRule) -> dict[str, Any]:
+    return {"rule": next(name for name, kind in LINEAR.items() if isinstance(rule, kind)), **asdict(rule)}
+
+
+def _read(data: Any) -> LinearRule:
+    options = dict(data) if isinstance(data, dict) else {}
+    kind = LINEAR.get(options.pop("rule", ""))
+    if kind is None:
+        raise InputError(f"a linear rule is {{'rule': NAME}}, NAME one of {', '.join(LINEAR)}; got {data!r}")
+    try:
+        made: LinearRule = kind(**options)
+        return made
+    except TypeError as error:
+        raise InputError(f"linear rule {data!r}: {error}") from None
 
 
 recipes: Registry[Recipe] = Registry("recipe")

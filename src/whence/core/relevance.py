@@ -22,6 +22,7 @@ import torch
 from torch import Tensor
 
 from whence.core.call import Call, Rule, is_tainted, mark_role
+from whence.core.layout import CannotSplit, Lane, spread, summed
 from whence.core.numerics import divide, stabilise
 from whence.core.recipe import Recipe
 from whence.core.rules import activations, linear, norms, products, softmax, structure
@@ -36,13 +37,17 @@ SUMS = frozenset(
     "adaptive_avg_pool3d interpolate upsample trace diff".split()
 )
 SELF_ACTIVATIONS = frozenset("relu leaky_relu prelu rrelu abs neg".split())
+CASTS = frozenset("to type type_as half bfloat16".split())
+
+Back = Callable[[list[Tensor], Tensor, Tensor], list[Tensor]]
+"""Inputs, output and the output's relevance to the inputs' relevance."""
 
 
 class _Carry(torch.autograd.Function):
     """Run a function of some tensors; send relevance back through `back(inputs, output, R)`."""
 
     @staticmethod
-    def forward(ctx: Any, run: Callable, back: Callable, *inputs: Tensor) -> Tensor:
+    def forward(ctx: Any, run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:
         ctx.back = back
         with torch.enable_grad():
             ctx.inputs = [x.detach().requires_grad_() for x in inputs]
@@ -55,12 +60,19 @@ class _Carry(torch.autograd.Function):
         return (None, None, *parts)
 
 
-def _universal(share: float = 1.0) -> Callable:
+def _apply(run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:
+    made: Tensor = _Carry.apply(run, back, *inputs)  # type: ignore[no-untyped-call]
+    return made
+
+
+def _universal(share: float = 1.0) -> Back:
     """x ⊙ Jᵀ (R / y), times `share`."""
 
     def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
         with torch.enable_grad():
-            grads = torch.autograd.grad(output, inputs, divide(relevance, output.detach(), 1e-9), allow_unused=True)
+            grads = torch.autograd.grad(
+                output, inputs, divide(relevance, output.detach(), 1e-9), allow_unused=True, retain_graph=True
+            )
         return [
             torch.zeros_like(x) if g is None else (x.detach() * g * share) for x, g in zip(inputs, grads, strict=True)
         ]
@@ -73,55 +85,41 @@ def _same(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tenso
     return [relevance.sum_to_size(x.shape) if x.shape != relevance.shape else relevance for x in inputs]
 
 
-def _rescaled(examples: int) -> Callable:
+class _Rescaled:
     """Share R between two summands, then let each keep |ΣR| of its part: sums stay, explosions don't.
 
     Per example. The authors' public code sums over the batch here, so it is right for batches of one only.
     """
 
-    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+    def __init__(self) -> None:
+        self.axis: Lane | None = None
+        """Where the examples lie in the sum; None for a single one."""
+
+    def __call__(self, inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
         parts = _universal()(inputs, output, relevance)
         if len(parts) != 2 or any(p.shape != relevance.shape for p in parts):
             return parts
-        total = _sum(relevance, examples)
-        sums = [_sum(p, examples) for p in parts]
+        total = self._sum(relevance)
+        sums = [self._sum(p) for p in parts]
         sizes = [s.abs() for s in sums]
         whole = stabilise(sizes[0] + sizes[1])
         return [p * divide(size / whole * total, s) for p, s, size in zip(parts, sums, sizes, strict=True)]
 
-    return back
+    def _sum(self, x: Tensor) -> Tensor:
+        """Sum over everything of each example, at every element of it."""
+        return x.sum() if self.axis is None else spread(summed(x, [self.axis]), x, self.axis)
 
 
-def _sum(x: Tensor, examples: int) -> Tensor:
-    """Sum over everything of each example, at every element of it.
-
-    Examples are the first axis, (batch, …), or its slowest part, (batch · head, …), or come second, as in
-    (token, batch, hidden).
-    """
-    length = x.shape[0]
-    if x.dim() > 2 and length != examples and x.shape[1] == examples != x.shape[-1]:
-        return x.sum((0, *range(2, x.dim())), keepdim=True)
-    if length % examples:
-        return x.sum()
-    return x.reshape(examples, -1).sum(1).repeat_interleave(length // examples).reshape(-1, *[1] * (x.dim() - 1))
-
-
-def carried(call: Call, back: Callable) -> Any:
+def carried(call: Call, back: Back) -> Any:
     """The call, with `back` in place of its backward. Arguments that are not tainted stay as they are."""
     tainted = list({id(t): t for t in call.tainted()}.values())
     if not tainted:
         return call.run()
-
-    def run(*fresh: Tensor) -> Any:
-        swap = {id(old): new for old, new in zip(tainted, fresh, strict=True)}
-        return call.mapped(lambda t: swap.get(id(t), t)).run()
-
-    return _Carry.apply(run, back, *tainted)
+    return _apply(lambda *fresh: call.with_inputs(tainted, fresh).run(), back, *tainted)
 
 
 def universal(call: Call) -> Any:
-    probe = call.tainted()
-    return carried(call, _universal(1 / max(1, len({id(t) for t in probe}))))
+    return carried(call, _universal(1 / max(1, len({id(t) for t in call.tainted()}))))
 
 
 def identity(call: Call) -> Any:
@@ -129,17 +127,22 @@ def identity(call: Call) -> Any:
     return carried(call, _same)
 
 
-def add(examples: int) -> Rule:
-    share = _rescaled(examples)
-    return lambda call: carried(call, share if len(call.tainted()) == 2 else _same)
+def add(call: Call) -> Any:
+    if len(call.tainted()) != 2:
+        return identity(call)
+    share = _Rescaled()
+    out = carried(call, share)
+    if call.interception.batch.examples > 1:
+        layout = call.layout(out)
+        share.axis = layout[0] if layout else None
+        if share.axis is None:
+            raise CannotSplit
+    return out
 
 
 def scale(call: Call) -> Any:
     """x · c and x / c are the identity; x · y is shared."""
-    tainted = call.tainted()
-    if len(tainted) > 1:
-        return universal(call)
-    return carried(call, _same)
+    return universal(call) if len(call.tainted()) > 1 else identity(call)
 
 
 def positive(call: Call) -> Any:
@@ -147,17 +150,18 @@ def positive(call: Call) -> Any:
     x, weight = call.argument(0, "input"), call.argument(1, "weight")
     if not is_tainted(x) or is_tainted(weight):
         return universal(call)
-    return _Carry.apply(lambda x: call.replaced(0, "input", x).run(), _signed(_layer(call), weight), x)
+    return _apply(lambda x: call.replaced(0, "input", x).run(), _signed(_layer(call), weight), x)
 
 
 def _layer(call: Call) -> Callable[[Tensor, Tensor], Tensor]:
     def run(x: Tensor, weight: Tensor) -> Tensor:
-        return call.replaced(0, "input", x).replaced(1, "weight", weight).replaced(2, "bias", None).run()
+        made: Tensor = call.replaced(0, "input", x).replaced(1, "weight", weight).replaced(2, "bias", None).run()
+        return made
 
     return run
 
 
-def _signed(run: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Callable:
+def _signed(run: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Back:
     up, down = weight.clamp(min=0), weight.clamp(max=0)
 
     def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
@@ -178,7 +182,7 @@ def product(call: Call) -> Any:
         return universal(call)
     a, b = call.args
     if is_tainted(a) and not is_tainted(b) and b.dim() == 2:
-        return _Carry.apply(lambda x: call.func(x, b), _signed(torch.matmul, b), a)
+        return _apply(lambda x: call.func(x, b), _signed(torch.matmul, b), a)
     return universal(call)
 
 
@@ -187,13 +191,21 @@ def biased_product(call: Call) -> Any:
     bias, x, weight = (call.argument(i, n) for i, n in enumerate(("input", "mat1", "mat2")))
     if call.name != "addmm" or not is_tainted(x) or is_tainted(weight) or is_tainted(bias):
         return universal(call)
-    return _Carry.apply(lambda x: torch.addmm(bias, x, weight), _signed(torch.mm, weight), x)
+    return _apply(lambda x: torch.addmm(bias, x, weight), _signed(torch.mm, weight), x)
 
 
 def probabilities(call: Call) -> Any:
     out = identity(call)
     mark_role(out, "probability")
     return out
+
+
+def cast(call: Call) -> Any:
+    """A cast to half precision is not made: relevance that is divided and summed in it is noise."""
+    x = call.args[0]
+    out = call.run()
+    narrowed = out.dtype in (torch.float16, torch.bfloat16) and out.device == x.device
+    return x if call.interception.wide and narrowed else structure.linear(call)
 
 
 def fused_attention(call: Call) -> Any:
@@ -214,12 +226,13 @@ def spelled_out(q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any]) -> tuple[
     return torch.softmax(scores.masked_fill(nothing, 0.0), -1).masked_fill(nothing, 0.0), v
 
 
-def relevance_table(examples: int) -> dict[str, Rule]:
-    """Canonical function name to relevance rule, for a batch of `examples`. The rest gets the universal rule."""
+def relevance_table() -> dict[str, Rule]:
+    """Canonical function name to relevance rule. The rest gets the universal rule."""
     recipe = CHEFER
     moves = {name: rule for name, rule in structure.rules(recipe).items() if name not in SUMS | SELF_ACTIVATIONS}
     return {
         **moves,
+        **dict.fromkeys(CASTS, cast),
         **dict.fromkeys(SUMS, universal),
         **dict.fromkeys(SELF_ACTIVATIONS, identity),
         **dict.fromkeys(activations.ACTIVATIONS, identity),
@@ -228,7 +241,7 @@ def relevance_table(examples: int) -> dict[str, Rule]:
             ("layer_norm", "rms_norm", "group_norm", "instance_norm", "batch_norm", "pow", "log"), identity
         ),
         "normalize": norms.normalize,
-        **dict.fromkeys(("add", "sub", "rsub"), add(examples)),
+        **dict.fromkeys(("add", "sub", "rsub"), add),
         **dict.fromkeys(("mul", "div"), scale),
         **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
         **dict.fromkeys(products.MATRIX, product),

@@ -7,8 +7,8 @@ comes out is differentiable with respect to the maps that went in. Parameters ar
 >>> import torch
 >>> q = torch.randn(1, 2, 3, 4)
 >>> uniform = lambda observed, allowed: allowed / allowed.sum(-1, keepdim=True)
->>> with replaced({0: uniform}, examples=1):
-...     out = torch.nn.functional.scaled_dot_product_attention(q, q, q)
+>>> with replaced(Batch.of({"q": q}, "q"), {0: uniform}) as inputs:
+...     out = torch.nn.functional.scaled_dot_product_attention(inputs["q"], inputs["q"], inputs["q"])
 >>> torch.allclose(out, q.mean(2, keepdim=True).expand_as(q), atol=1e-6)
 True
 """
@@ -20,25 +20,26 @@ from contextlib import contextmanager
 from typing import Any
 
 import torch
-from torch import Tensor, nn
-from torch.overrides import TorchFunctionMode
+from torch import Tensor
 
-from whence.core.call import Call, mark_role, role_of, tensors_in
-from whence.core.interception import PASSED
-from whence.core.naming import name_of
+from whence.core.batch import Batch
+from whence.core.call import Call, Rule, mark_role, role_of
+from whence.core.capture import as_heads
+from whence.core.interception import Interception, as_it_is
+from whence.core.layout import Lane, Layout, layout_of, mark_layout
+from whence.core.propagation import Forward
 from whence.core.rules import products, softmax
 from whence.errors import InputError
 
-__all__ = ["Change", "Changes", "Replacement", "observed", "replaced"]
+__all__ = ["MapChange", "MapChanges", "Seen", "observed", "replaced"]
 
-Change = Tensor | Callable[[Tensor, Tensor], Tensor]
+MapChange = Tensor | Callable[[Tensor, Tensor], Tensor]
 """A map, or a function from the computed map and where the mask allows attention (bool) to a map.
 
 (batch, head, query, key) for a layer, (batch, query, key) for a head."""
-Changes = Mapping[int | tuple[int, int], Change]
+MapChanges = Mapping[int | tuple[int, int], MapChange]
 """Layer, or (layer, head), to what stands there instead. Layers are counted in the order they are computed."""
 
-MATRIX = frozenset(products.MATRIX)
 # What may happen to a map between its softmax and its product with the values.
 CARRIED = frozenset(
     "to type type_as float double half bfloat16 contiguous clone dropout view reshape view_as reshape_as squeeze "
@@ -46,85 +47,79 @@ CARRIED = frozenset(
 )
 
 
-class Replacement(TorchFunctionMode):
-    """Puts `changes` in place of computed attention maps; with `keep`, also remembers the computed ones.
+class Seen:
+    """What a forward pass under replacement saw."""
 
-    A cell that the model's own map leaves at exactly zero is one its mask forbids (padding, the future), and stays
-    zero whatever the change says there.
-    """
-
-    def __init__(self, examples: int, changes: Changes | None = None, *, keep: bool = False):
-        super().__init__()
-        self.examples = examples
-        self.keep = keep
+    def __init__(self) -> None:
         self.maps: list[Tensor] = []
-        """With `keep`: every computed map (batch, head, query, key), first layer first."""
+        """Every computed map (batch, head, query, key), first layer first, where they are kept."""
         self.outputs: Any = None
-        """With `observed`: what the model returned."""
         self.layers = 0
         """How many attention layers the forward pass had."""
         self.in_parts = 0
         """How many attentions were over windows or chunks of the sequence: these are left as they are."""
-        self._changes: dict[int, dict[int | None, Change]] = {}
-        for place, change in (changes or {}).items():
+
+
+class _Replacer:
+    """The rules that replace. A cell that the model's own map leaves at exactly zero is one its mask forbids (padding,
+    the future), and stays zero whatever the change says there."""
+
+    def __init__(self, batch: Batch, changes: MapChanges, *, keep: bool):
+        self.examples, self.keep, self.seen = batch.examples, keep, Seen()
+        self._changes: dict[int, dict[int | None, MapChange]] = {}
+        for place, change in changes.items():
             layer, head = place if isinstance(place, tuple) else (place, None)
             self._changes.setdefault(layer, {})[head] = change
 
-    def __torch_function__(
-        self, func: Callable, types: Any, args: tuple = (), kwargs: dict[str, Any] | None = None
-    ) -> Any:
-        kwargs = kwargs or {}
-        name = name_of(func).name
-        if name in PASSED or name == "get":
-            return func(*args, **kwargs)
-        call = Call(func, name, args, kwargs, self)  # type: ignore[arg-type]
-        if any(isinstance(t, nn.Parameter) for t in tensors_in(args, kwargs)):
-            call = call.mapped(_constant)
-        if name == "scaled_dot_product_attention":
-            return self._fused(call)
-        if name == "multi_head_attention_forward":
-            return softmax.multi_head_attention(call)
-        if name in MATRIX:
-            return self._product(call)
+    def rules(self) -> dict[str, Rule]:
+        return {
+            **dict.fromkeys(CARRIED, self.carried),
+            **dict.fromkeys(products.MATRIX, self.product),
+            "softmax": self.probabilities,
+            "scaled_dot_product_attention": self.fused,
+            "multi_head_attention_forward": softmax.multi_head_attention,
+        }
+
+    # -- the spellings of attention --------------------------------------------------------------------------
+
+    def probabilities(self, call: Call) -> Any:
         out = call.run()
-        if name == "softmax":
-            mark_role(out, "probability")
-        elif name in CARRIED and isinstance(out, Tensor):
-            carried = next((role_of(t) for t in call.tensors() if role_of(t) is not None), None)
-            mark_role(out, carried)
+        mark_role(out, "probability")
         return out
 
-    def _without_rule(self, call: Call) -> Any:
-        """What `multi_head_attention` falls back to where it can't spell a call out."""
-        self.in_parts += 1
-        return call.run()
+    def carried(self, call: Call) -> Any:
+        out = call.run()
+        if isinstance(out, Tensor):
+            mark_role(out, next((r for t in call.tensors() if (r := role_of(t)) is not None), None))
+        return out
 
-    # -- the two spellings of attention ----------------------------------------------------------------------
-
-    def _product(self, call: Call) -> Any:
+    def product(self, call: Call) -> Any:
         """probabilities @ values, in any spelling."""
-        found = next((t for t in call.tensors() if role_of(t) == "probability"), None)
+        found = products.probability_of(call)
         if found is None or len(call.tensors()) != 2:
             return call.run()
-        heads = _as_heads(found, self.examples)
+        layout = layout_of(found)
+        heads = as_heads(found, self.examples, layout)
         if heads is None:
-            self.in_parts += found.dim() > 3
+            self.seen.in_parts += found.dim() > 3
             return call.run()
         new = self._next(heads)
         if new is heads:
             return call.run()
-        new = new.to(found.dtype).reshape(found.shape)
-        return call.mapped(lambda t: new if t is found else t).run()
+        fitted = _as_it_was(new.to(found.dtype), found, layout)
+        return call.mapped(lambda t: fitted if t is found else t).run()
 
-    def _fused(self, call: Call) -> Any:
+    def fused(self, call: Call) -> Any:
         """softmax(q kᵀ · scale + mask) v: spelled out only where its map is wanted."""
         a = softmax.bound_arguments(call)
         q, k, v = a["query"], a["key"], a["value"]
-        if q.dim() != 4 or q.shape[0] != self.examples:
-            self.in_parts += 1
+        layout = next((found for t in (q, k, v) if (found := layout_of(t)) is not None), None)
+        axis = layout[0] if layout else None
+        if q.dim() != 4 or q.shape[0] != self.examples or (self.examples > 1 and (axis is None or axis.axis)):
+            self.seen.in_parts += 1
             return call.run()
-        if not self.keep and self.layers not in self._changes:
-            self.layers += 1
+        if not self.keep and self.seen.layers not in self._changes:
+            self.seen.layers += 1
             return call.run()
         scores, v = softmax.attention_scores(q, k, v, **softmax.mask_arguments(a))
         # A query that may look nowhere gets nothing, as in fused attention.
@@ -134,10 +129,10 @@ class Replacement(TorchFunctionMode):
 
     def _next(self, heads: Tensor) -> Tensor:
         """The map to use in the layer that is being computed."""
-        number = self.layers
-        self.layers += 1
+        number = self.seen.layers
+        self.seen.layers += 1
         if self.keep:
-            self.maps.append(heads.detach())
+            self.seen.maps.append(heads.detach())
         changes = self._changes.get(number)
         if changes is None:
             return heads
@@ -156,17 +151,25 @@ class Replacement(TorchFunctionMode):
 
     def check(self) -> None:
         """Say so when a change was meant for a layer that the model does not have."""
-        missing = sorted(n for n in self._changes if not 0 <= n < self.layers)
+        missing = sorted(n for n in self._changes if not 0 <= n < self.seen.layers)
         if missing:
-            have = f"attention layers 0 to {self.layers - 1}" if self.layers else "no attention over all its tokens"
+            last = self.seen.layers - 1
+            have = f"attention layers 0 to {last}" if self.seen.layers else "no attention over all its tokens"
             raise InputError(f"can't replace attention in layer {missing[0]}: the model has {have}")
 
 
-def _constant(t: Tensor) -> Tensor:
-    return t.detach() if isinstance(t, nn.Parameter) else t
+def _as_it_was(heads: Tensor, found: Tensor, layout: Layout | None) -> Tensor:
+    """(batch, head, query, key) in the shape that the model gave its map: the inverse of `as_heads`."""
+    axis = layout[0] if layout else None
+    if axis is None:
+        return heads.reshape(found.shape)
+    rest = [size for d, size in enumerate(found.shape) if d != axis.axis]
+    outer = found.shape[axis.axis] // (axis.count * axis.inner)
+    apart = heads.reshape(axis.count, *rest[: axis.axis], outer, axis.inner, *rest[axis.axis :])
+    return apart.movedim(0, axis.axis + 1).reshape(found.shape)
 
 
-def _fitted(change: Change, seen: Tensor, allowed: Tensor, where: str) -> Tensor:
+def _fitted(change: MapChange, seen: Tensor, allowed: Tensor, where: str) -> Tensor:
     new = change if isinstance(change, Tensor) else change(seen, allowed)
     try:
         new = new.expand(seen.shape)
@@ -177,27 +180,31 @@ def _fitted(change: Change, seen: Tensor, allowed: Tensor, where: str) -> Tensor
     return torch.where(allowed, new, torch.zeros((), dtype=new.dtype, device=new.device))
 
 
-def _as_heads(p: Tensor, examples: int) -> Tensor | None:
-    """(batch, head, query, key), or None where the map is over windows or chunks of the sequence."""
-    if p.dim() == 4 and p.shape[0] == examples:
-        return p
-    if p.dim() == 3 and p.shape[0] % examples == 0:
-        return p.reshape(examples, -1, *p.shape[1:])
-    return None
+def _mode(batch: Batch, replacer: _Replacer) -> tuple[Interception, dict[str, Any]]:
+    """A mode in which rules apply to everything, and inputs that say where the examples lie."""
+    mode = Interception(batch, replacer.rules(), default=as_it_is, everywhere=True, follows=("examples",))
+    inputs = dict(batch.inputs)
+    for name in batch.names:
+        inputs[name] = inputs[name].view_as(inputs[name])
+        if batch.examples > 1:
+            mark_layout(inputs[name], (Lane(0, 1, batch.examples),))
+    return mode, inputs
 
 
 @contextmanager
-def replaced(changes: Changes, *, examples: int, keep: bool = False) -> Iterator[Replacement]:
-    """In this block, in this thread: attention as `changes` says. `examples` is the batch size."""
-    mode = Replacement(examples, changes, keep=keep)
+def replaced(batch: Batch, changes: MapChanges) -> Iterator[dict[str, Any]]:
+    """In this block, in this thread: attention as `changes` says. Run the model on the inputs that it gives."""
+    replacer = _Replacer(batch, changes, keep=False)
+    mode, inputs = _mode(batch, replacer)
     with mode:
-        yield mode
-    mode.check()
+        yield inputs
+    replacer.check()
 
 
-def observed(forward: Callable[[dict[str, Any]], Any], inputs: dict[str, Any], *, examples: int) -> Replacement:
+def observed(forward: Forward, batch: Batch) -> Seen:
     """Run the model without gradients and keep its maps: `observed(…).maps`. Its outputs are in `.outputs`."""
-    mode = Replacement(examples, keep=True)
+    replacer = _Replacer(batch, {}, keep=True)
+    mode, inputs = _mode(batch, replacer)
     with torch.no_grad(), mode:
-        mode.outputs = forward(inputs)
-    return mode
+        replacer.seen.outputs = forward(inputs)
+    return replacer.seen

@@ -14,7 +14,7 @@ from typing import Any
 import torch
 from torch import Tensor
 
-__all__ = ["follow", "provenance_of", "trace"]
+__all__ = ["begin", "follow", "trail_of"]
 
 # Functions that move elements without looking at them. Applied to the companions as well.
 MOVES = frozenset(
@@ -32,28 +32,28 @@ ENDS = frozenset(
 LIKE = frozenset("expand_as view_as reshape_as type_as".split())
 
 
-def trace(source: str, ids: Tensor) -> Tensor:
+def begin(source: str, ids: Tensor) -> Tensor:
     """A copy of `ids` whose every element knows its place in the input named `source`."""
     ids = ids.clone()
     ids._whence_from = (source, torch.arange(ids.numel(), device=ids.device).view(ids.shape))  # type: ignore[attr-defined]
     return ids
 
 
-def provenance_of(value: Any) -> tuple[str, Tensor] | None:
+def trail_of(value: Any) -> tuple[str, Tensor] | None:
     """The source and the companion of `value`."""
     return getattr(value, "_whence_from", None)
 
 
-def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: Any) -> None:
-    """Give `out` the provenance that `func` gives it."""
+def follow(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
+    """Give `out` the trail that `func` gives it."""
     carriers = _flat(args[:1] if name in LIKE else args)
-    found = next((p for p in map(provenance_of, carriers) if p is not None), None)
+    found = next((p for p in map(trail_of, carriers) if p is not None), None)
     if found is None or name in ENDS:
         return
     source, places = found
     if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
         _written(func, name, args, kwargs, out, source)
-    elif name in MOVES and any(provenance_of(t) is not None for t in _flat(args[:1])):
+    elif name in MOVES and any(trail_of(t) is not None for t in _flat(args[:1])):
         try:
             with torch._C.DisableTorchFunction():
                 moved = _padded(*args, **kwargs) if name == "pad" else func(*(_companion(a) for a in args), **kwargs)
@@ -67,21 +67,23 @@ def follow(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: 
         out._whence_from = (source, places)  # type: ignore[attr-defined]  # arithmetic: hash, cast, offset
 
 
-def _written(func: Callable, name: str, args: tuple, kwargs: dict[str, Any], out: Any, source: str) -> None:
+def _written(
+    func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any, source: str
+) -> None:
     target = out if isinstance(out, Tensor) else args[0]
     value = args[-1]
-    held = provenance_of(args[0])
+    held = trail_of(args[0])
     places = held[1].clone() if held else torch.full_like(args[0], -1, dtype=torch.long)
     if name in ("masked_fill", "fill"):
         pass  # a padding id takes the place of an ignored one: still the same token
-    elif provenance_of(value) is not None:
+    elif (written := trail_of(value)) is not None:
         try:
             with torch._C.DisableTorchFunction():
-                func(places, *args[1:-1], provenance_of(value)[1], **kwargs)  # type: ignore[index]
+                func(places, *args[1:-1], written[1], **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
     if target.shape == places.shape:
-        target._whence_from = (source, places)  # type: ignore[union-attr]
+        target._whence_from = (source, places)
 
 
 def _padded(ids: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
@@ -92,14 +94,14 @@ def _padded(ids: Tensor, pad: Any, mode: str = "constant", value: Any = None) ->
 def _companion(value: Any) -> Any:
     """What stands for `value` when the companions are moved."""
     if isinstance(value, Tensor):
-        found = provenance_of(value)
+        found = trail_of(value)
         return found[1] if found else value
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
-        known = any(provenance_of(v) is not None for v in value)
+        known = any(trail_of(v) is not None for v in value)
         return type(value)(
             (
                 found[1]
-                if (found := provenance_of(v))
+                if (found := trail_of(v))
                 else torch.full_like(v, -1)
                 if known and not v.is_floating_point()
                 else v
@@ -109,5 +111,5 @@ def _companion(value: Any) -> Any:
     return value
 
 
-def _flat(args: tuple) -> list[Any]:
+def _flat(args: tuple[Any, ...]) -> list[Any]:
     return [item for a in args for item in (a if isinstance(a, (list, tuple)) else [a])]

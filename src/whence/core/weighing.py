@@ -1,8 +1,8 @@
-"""An interception that weighs what every single call takes in against what it hands on.
+"""A table of rules on scales: what every single call takes in is weighed against what it hands on.
 
-The default receipt books the sinks that rules declare. The audit does not trust them: it puts a scale before and
-behind each call. What a call takes in, less what it hands on, less what its rule declared, is a *leak*, and it has
-the name of a function and of a layer.
+The default receipt books the sinks that rules declare. Here they are not trusted: a scale stands before and behind
+each call. What a call takes in, less what it hands on, less what its rule declared, is a *leak*, and it has the name of
+a function and of a module.
 """
 
 from __future__ import annotations
@@ -12,76 +12,48 @@ from typing import Any
 
 from torch import Tensor, nn
 
+from whence.core.batch import Batch
 from whence.core.call import Call, Rule, origin_of
-from whence.core.interception import Interception
 from whence.core.ledger import Ledger
-from whence.core.naming import name_of
-from whence.core.propagation import Propagation, propagate
+from whence.core.propagation import Forward, Propagation, propagate
 from whence.core.recipe import Recipe
+from whence.core.rules import table
 
-__all__ = ["AuditInterception", "audited"]
-
-
-class AuditInterception(Interception):
-    """Weighs every call. `flows[entry]` is in − out per example, under the kind "flow"."""
-
-    def __init__(self, *args: Any, **kwargs: Any):
-        super().__init__(*args, **kwargs)
-        assert isinstance(self.ledger, Ledger)
-        self.scale = Ledger(self.ledger.examples, self.ledger.length)
-        self.scale._names = self.ledger._names
-
-    def _apply(self, rule: Rule, call: Call) -> Any:
-        if name_of(call.func).inplace:
-            return rule(call)
-        inputs = {id(t): t for t in call.tainted()}
-
-        def compute(*watched: Tensor) -> Any:
-            swap = dict(zip(inputs, watched, strict=True))
-            return rule(call.mapped(lambda t: swap.get(id(t), t)))
-
-        for t in inputs.values():
-            origin_of(t, create=True)  # before it is copied: original and copy must have the same one
-        return self.scale.measure("flow", call.name, list(inputs.values()), compute, apart=True)
-
-    def leaks(self) -> dict[tuple[str, str], float]:
-        """Per (function, layer): in − out − declared sinks, summed over examples."""
-        declared: dict[tuple[str, str], float] = {}
-        for books in (self.ledger.amounts, self.ledger.unsplit):  # type: ignore[attr-defined]
-            for entry, amount in books.items():
-                key = (entry.function, entry.layer)
-                declared[key] = declared.get(key, 0.0) + float(amount.sum())
-        total: dict[tuple[str, str], float] = {}
-        for books in (self.scale.amounts, self.scale.unsplit):
-            for entry, amount in books.items():
-                key = (entry.function, entry.layer)
-                total[key] = total.get(key, 0.0) + float(amount.sum())
-        return {key: total.get(key, 0.0) - declared.get(key, 0.0) for key in {*total, *declared} if key in total}
+__all__ = ["weighed"]
 
 
-def audited(
-    forward: Callable[[dict[str, Any]], Any],
-    inputs: dict[str, Any],
-    sources: tuple[str, ...],
-    target: Callable[[Any], Tensor],
-    recipe: Recipe,
-    module: nn.Module,
+def weighed(
+    forward: Forward, batch: Batch, target: Callable[[Any], Tensor], recipe: Recipe, module: nn.Module
 ) -> tuple[Propagation, dict[tuple[str, str], float]]:
-    """A propagation in which every call is weighed, and the leaks by (function, layer)."""
-    made: list[AuditInterception] = []
+    """A propagation in which every call is weighed, and the leaks by (function, module), summed over examples."""
+    scale = Ledger(batch.examples, module)
+    on_scales = lambda recipe: {name: _on(scale, rule) for name, rule in table(recipe).items()}
+    done = propagate(forward, batch, target=target, recipe=recipe, modules=module, rules=on_scales)
+    assert done.ledger is not None
+    declared, flows = _by_place(done.ledger), _by_place(scale)
+    return done, {key: flow - declared.get(key, 0.0) for key, flow in flows.items()}
 
-    def interception(*args: Any, **kwargs: Any) -> AuditInterception:
-        made.append(AuditInterception(*args, **kwargs))
-        return made[0]
 
-    done = propagate(
-        forward,
-        inputs,
-        sources=sources,
-        target=target,
-        recipe=recipe,
-        receipt="layers",
-        module=module,
-        interception=interception,
-    )
-    return done, made[0].leaks()
+def _on(scale: Ledger, rule: Rule) -> Rule:
+    """`rule`, with everything that passes it on a scale."""
+
+    def weigh(call: Call) -> Any:
+        inputs = list({id(t): t for t in call.tainted()}.values())
+        if call.is_in_place or not inputs:
+            return rule(call)
+        for t in inputs:
+            origin_of(t, create=True)  # before it is copied: original and copy must have the same one
+        compute = lambda *watched: rule(call.with_inputs(inputs, watched))
+        return scale.measure("flow", call.name, inputs, compute, call.layout, apart=True)
+
+    weigh.in_place_is_fine = getattr(rule, "in_place_is_fine", False)  # type: ignore[attr-defined]
+    return weigh
+
+
+def _by_place(ledger: Ledger) -> dict[tuple[str, str], float]:
+    total: dict[tuple[str, str], float] = {}
+    for books in (ledger.amounts, ledger.unsplit):
+        for entry, amount in books.items():
+            key = (entry.function, entry.module)
+            total[key] = total.get(key, 0.0) + float(amount.sum())
+    return total

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.replacement import Changes
+from whence.core.replacement import MapChanges
 from whence.diagnostics.distances import MOST, divergence, jensen_shannon, negentropy, total_variation
 from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Observed, Subject
+from whence.options import Above, Count, Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
 
@@ -49,21 +50,21 @@ class Adversarial(AbstractQuestion):
 
     title: ClassVar[str] = "How different can attention be at the same prediction?"
 
-    epsilon: float = 0.01
+    epsilon: Share = 0.01
     """How far (TVD) the prediction may move."""
-    steps: int = 500
+    steps: Count = 500
     """Steps of Adam."""
-    rate: float = 0.01
+    rate: Annotated[float, Above(0)] = 0.01
     """Its learning rate."""
-    penalty: float = 500.0
+    penalty: Annotated[float, Least(0)] = 500.0
     """λ."""
-    starts: int = 5
+    starts: Count = 5
     """K: different starts for each example, pushed apart."""
-    noise: float = 3.0
+    noise: Annotated[float, Least(0)] = 3.0
     """Deviation of the log-weights at the start."""
     single: bool = True
     """Also each layer alone."""
-    examples: int | None = 12
+    examples: Count | None = 12
     """At most this many examples: each costs `steps` × `starts` passes through the model for each condition."""
     seed: int = 0
 
@@ -137,7 +138,7 @@ class _Search:
             for m in self.old
         ]
         self.adam = torch.optim.Adam(self.logits, lr=options.rate, amsgrad=True)
-        batch = len(seen.examples)
+        batch = len(seen.batch.rows)
         self.best = torch.zeros(batch, device=self.old[0].device)
         self.best_row = torch.zeros_like(self.best)
         self.best_tvd = torch.zeros_like(self.best)
@@ -172,7 +173,7 @@ class _Search:
         """The maps (batch, start, head, query, key), their rows' negentropies, their JSD and TVD (batch, start)."""
         maps = [_masked_softmax(x, a[:, None]) for x, a in zip(self.logits, self.allowed, strict=True)]
         k = self.options.starts
-        changes: Changes = {n: m.flatten(0, 1) for n, m in zip(self.layers, maps, strict=True)}
+        changes: MapChanges = {n: m.flatten(0, 1) for n, m in zip(self.layers, maps, strict=True)}
         new = self.subject.under(self.seen, changes, k).unflatten(0, (-1, k))
         tvd = total_variation(new, self.seen.probabilities[:, None])
         known = [negentropy(m) for m in maps]

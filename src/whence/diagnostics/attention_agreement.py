@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
@@ -14,13 +14,15 @@ from whence.core.propagation import propagate
 from whence.core.recipe import recipes
 from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Subject
-from whence.errors import MissingExtraError, WhenceError
-from whence.models.examples import Example
+from whence.errors import WhenceError
+from whence.extras import need
+from whence.models.example import Example
 from whence.models.scoring import Scorer
+from whence.options import Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
 
-__all__ = ["Agreement", "Scores", "kendall"]
+__all__ = ["AttentionAgreement", "Scores", "kendall"]
 
 Scores = Callable[[Sequence[Example]], list[np.ndarray]]
 """A named explanation: examples to one score per token each."""
@@ -31,19 +33,15 @@ def kendall(a: np.ndarray, b: np.ndarray) -> tuple[float, float]:
 
     τ_b = (C − D) / √((C + D + T_a)(C + D + T_b)), with concordant, discordant and tied pairs [Kendall 1945]
     """
-    try:
-        from scipy.stats import kendalltau
-    except ImportError:
-        raise MissingExtraError("scipy", "diagnose", "Kendall's τ") from None
     if len(set(a.tolist())) < 2 or len(set(b.tolist())) < 2:
         return float("nan"), float("nan")
-    found = kendalltau(a, b)
+    found = need("scipy.stats", "diagnose", "Kendall's τ").kendalltau(a, b)
     return float(found.statistic), float(found.pvalue)
 
 
 @questions.register("agreement")
 @dataclass(frozen=True, kw_only=True)
-class Agreement(AbstractQuestion):
+class AttentionAgreement(AbstractQuestion):
     """Kendall's τ of attention against |gradient · input| and against leave-one-out [Jain & Wallace 2019, §4.1].
 
     Per layer and head the attention of the predicting token, on ordinary tokens (special ones left out), against
@@ -52,9 +50,9 @@ class Agreement(AbstractQuestion):
 
     title: ClassVar[str] = "Does attention rank tokens as gradients and leave-one-out do?"
 
-    alpha: float = 0.05
+    alpha: Share = 0.05
     """A correlation with a p-value below is called significant."""
-    least: int = 3
+    least: Annotated[int, Least(2)] = 3
     """Examples with fewer ordinary tokens are left out: nothing can be ranked."""
     fill: str = "mask"
     """What a token that is left out is replaced by: `mask`, `unk`, `pad`."""
@@ -82,7 +80,7 @@ class Agreement(AbstractQuestion):
                 if place not in kept:
                     continue
                 for layer, row in enumerate(rows):
-                    attention = row[n, :, subject.own(seen, n)].double().cpu().numpy()
+                    attention = row[n][:, subject.own(seen, n)].double().cpu().numpy()
                     named: dict[int | str, np.ndarray] = {**dict(enumerate(attention)), "mean": attention.mean(0)}
                     for head, scores in named.items():
                         points += self._compared(subject, place, scores, against, what="head", layer=layer, head=head)
@@ -139,22 +137,15 @@ def _gradients(subject: Subject) -> dict[int, np.ndarray]:
     """|Σ_d x_td ∂f/∂x_td| of the predicted class, attention held constant (the recipe `ah`)."""
     model, found = subject.model, {}
     for part in subject.parts():
-        examples = [subject.examples[i] for i in part]
-        targets = [model.default_target()] * len(examples)
+        batch = model.collate([subject.examples[i] for i in part])
+        targets = [model.default_target(example) for example in batch.rows]
 
         def target(outputs: Any) -> Tensor:
-            return model.score(outputs, examples, targets)[0]
+            return model.score(outputs, batch, targets)[0]
 
-        done = propagate(
-            model.forward,
-            model.collate(examples),
-            sources=model.sources,
-            target=target,
-            recipe=recipes["ah"],
-            receipt="short",
-        )
+        done = propagate(model.forward, batch, target=target, recipe=recipes["ah"], receipt="short")
         for n, place in enumerate(part):
-            found[place] = np.abs(model.scores_of(done.relevance, examples, n))
+            found[place] = np.abs(model.scores_of(done.relevance, batch, n))
     return found
 
 

@@ -10,10 +10,11 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.replacement import Changes
+from whence.core.replacement import MapChanges
 from whence.diagnostics.distances import total_variation
 from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Observed, Subject
+from whence.options import Count
 from whence.progress import track
 from whence.results.diagnosis import Section
 
@@ -51,11 +52,11 @@ class Counterfactual(AbstractQuestion):
 
     title: ClassVar[str] = "Does the prediction change when attention is shuffled or made uniform?"
 
-    shuffles: int = 100
+    shuffles: Count = 100
     """Permutations of each example."""
     heads: bool = True
     """Also each head alone: as many conditions as the model has heads."""
-    head_shuffles: int | None = None
+    head_shuffles: Count | None = None
     """Permutations for single heads; as many as `shuffles` by default."""
     seed: int = 0
 
@@ -97,7 +98,7 @@ class Counterfactual(AbstractQuestion):
         return self.shuffles if head is None or self.head_shuffles is None else self.head_shuffles
 
     @staticmethod
-    def _measured(subject: Subject, seen: Observed, changes: Changes, count: int) -> tuple[np.ndarray, np.ndarray]:
+    def _measured(subject: Subject, seen: Observed, changes: MapChanges, count: int) -> tuple[np.ndarray, np.ndarray]:
         """(example, shuffle): TVD from the observed prediction, and whether the class is another one."""
         batch, tokens = seen.real.shape
         at_once = max(1, subject.batch_tokens // (batch * tokens))
@@ -112,7 +113,7 @@ class Counterfactual(AbstractQuestion):
         return np.concatenate(distances, 1), np.concatenate(flips, 1)
 
 
-def _changes(make: Any, layer: int | None, head: int | None, seen: Observed) -> Changes:
+def _changes(make: Any, layer: int | None, head: int | None, seen: Observed) -> MapChanges:
     if layer is None:
         return dict.fromkeys(range(len(seen.maps)), make)
     return {layer: make} if head is None else {(layer, head): make}

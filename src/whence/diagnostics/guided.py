@@ -4,24 +4,26 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import Any, ClassVar
+from typing import Annotated, Any, ClassVar, Literal, get_args
 
 import numpy as np
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.core.capture import capture
+from whence.core.gradients import leaves_of
 from whence.diagnostics.adversarial import Adversarial, Found
 from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Observed, Subject
 from whence.errors import InputError, ModelError
+from whence.options import Above, Count, Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
 
 __all__ = ["Guided"]
 
-GUIDES = ("uniform", "learned", "base", "adversary")
+Guide = Literal["uniform", "learned", "base", "adversary"]
+GUIDES: tuple[Guide, ...] = get_args(Guide)
 
 
 @questions.register("guided")
@@ -37,26 +39,26 @@ class Guided(AbstractQuestion):
 
     title: ClassVar[str] = "Do the model's attention weights help a model without context?"
 
-    guides: tuple[str, ...] = GUIDES
-    seeds: int = 5
+    guides: tuple[Guide, ...] = GUIDES
+    seeds: Count = 5
     """Repetitions, each with its own start and its own split."""
-    folds: int = 5
+    folds: Annotated[int, Least(2)] = 5
     """Parts of the data, each held out once."""
-    hidden: int = 32
+    hidden: Count = 32
     """Width of the network."""
-    epochs: int = 60
+    epochs: Count = 60
     """Passes over the training part, all of it in one batch."""
-    rate: float = 0.01
+    rate: Annotated[float, Above(0)] = 0.01
     """Learning rate of Adam."""
-    decay: float = 1e-3
+    decay: Annotated[float, Least(0)] = 1e-3
     """Weight decay."""
     layer: int = -1
     """Which layer's attention guides (mean over heads, the predicting token's row, ordinary tokens alone)."""
-    steps: int = 500
+    steps: Count = 500
     """Steps of the adversary: all layers jointly, one start."""
-    adversary_rate: float = 0.01
+    adversary_rate: Annotated[float, Above(0)] = 0.01
     """Its learning rate."""
-    epsilon: float = 0.01
+    epsilon: Share = 0.01
     """How far (TVD) the adversary may move the prediction."""
     seed: int = 0
 
@@ -80,9 +82,6 @@ class Guided(AbstractQuestion):
 
     def ask(self, subject: Subject, *, progress: bool | None = None) -> Section:
         self.check(subject)
-        unknown = [g for g in self.guides if g not in GUIDES]
-        if unknown:
-            raise InputError(f"unknown guide {unknown[0]!r}; known: {', '.join(GUIDES)}")
         labels = self._labels(subject)
         features, mask = self._features(subject)
         weights, adversaries = self._weights(subject, mask, progress)
@@ -136,7 +135,7 @@ class Guided(AbstractQuestion):
                     rows, adversaries = found.rows, adversaries + int((found.jsd > 0).sum())
                 for n, place in enumerate(part):
                     own = (
-                        rows[n, :, subject.own(seen, n)].float().mean(0).cpu()[torch.from_numpy(subject.content(place))]
+                        rows[n][:, subject.own(seen, n)].float().mean(0).cpu()[torch.from_numpy(subject.content(place))]
                     )
                     weights[place, : len(own)] = own / own.sum() if own.sum() > 0 else 1 / len(own)
             made[guide] = weights
@@ -223,18 +222,15 @@ def _embeddings(subject: Subject, place: int) -> Tensor:
     """What the model looks up for each ordinary token (token, hidden); float inputs as they are."""
     model, example = subject.model, subject.examples[place]
     content = torch.from_numpy(subject.content(place))
-    value = example.inputs[model.sources[0]]
+    part = example.parts[0]
+    value = example.inputs[part.source.name]
     if value.is_floating_point():
         return value[content].float().cpu()
-    done = capture(
-        model.forward,
-        model.collate([example]),
-        sources=model.sources,
-        target=lambda outputs: model.score(outputs, [example], [model.default_target()])[0],
-        gradients=False,
-    )
-    found = [leaf.tensor.detach().reshape(-1, leaf.tensor.shape[-1]) for leaf in done.leaves]
-    found = [vectors for vectors in found if len(vectors) == len(content)]
+    leaves = leaves_of(model.forward, model.collate([example]))
+    found = [leaf.reshape(-1, leaf.shape[-1]) for leaf in leaves]
+    found = [vectors for vectors in found if len(vectors) == len(value)]
+    if part.places is not None:
+        found = [vectors[list(part.places)] for vectors in found]
     if found:
         widest = max(found, key=lambda vectors: vectors.shape[-1])  # beside words a model may look up single numbers
         return widest[content.to(widest.device)].float().cpu()

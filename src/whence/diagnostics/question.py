@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from whence.diagnostics.subject import Subject
+from whence.options import Options
 from whence.registry import Registry
 from whence.results.diagnosis import Section
 
@@ -15,12 +16,12 @@ __all__ = ["AbstractQuestion", "questions"]
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbstractQuestion(ABC):
+class AbstractQuestion(Options, ABC):
     """One question about the attention of a model. Defaults are the constants of its paper."""
 
     title: ClassVar[str]
 
-    def check(self, subject: Subject) -> None:  # noqa: B027  (most have nothing to check)
+    def check(self, subject: Subject) -> None:
         """Raise what can be known to fail, before anything long is begun."""
 
     @abstractmethod

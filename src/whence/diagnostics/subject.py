@@ -4,16 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.replacement import Changes, Replacement, replaced
+from whence.core.batch import Batch
+from whence.core.replacement import MapChanges, observed, replaced
+from whence.data.frames import is_frame
+from whence.data.labelled import LabelledRow, labelled
 from whence.errors import EmptyInputError, InputError, ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example, batches
+from whence.models.batching import batches
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import field_of
 
 __all__ = ["Observed", "Subject"]
@@ -23,10 +28,7 @@ __all__ = ["Observed", "Subject"]
 class Observed:
     """A batch as the model sees it: what it predicts and where it looks."""
 
-    examples: list[Example]
-    places: list[int]
-    """Which examples of the subject these are."""
-    inputs: dict[str, Tensor]
+    batch: ExampleBatch
     probabilities: Tensor
     """(batch, class)"""
     maps: list[Tensor]
@@ -59,8 +61,8 @@ class Subject:
     @classmethod
     def of(cls, model: AbstractAdapter, data: Any, *, truncate: bool = False, **options: Any) -> Subject:
         """Encode texts or (text, label) pairs, and check that the model can be diagnosed at all."""
-        texts, labels = _split(model, data)
-        examples, _ = model.encode(texts, truncate=truncate)
+        inputs, labels = _split(model, data)
+        examples, _ = model.encode(inputs, truncate=truncate)
         subject = cls(model, tuple(examples), labels, **options)
         subject.check()
         return subject
@@ -70,9 +72,9 @@ class Subject:
 
     def check(self) -> None:
         """Fail now rather than after minutes: the model must attend, and give a probability to each class."""
-        if any("pixel_values" in e.inputs for e in self.examples):
+        if self.model.kind == "image":
             raise InputError("diagnose reads texts, and this model reads images. whence.attention shows its maps")
-        if bool(getattr(self.model.config, "is_encoder_decoder", False)):
+        if self.model.attends_across:
             raise InputError(
                 "diagnose is about one sequence, and this model attends across two. whence.attention shows its maps"
             )
@@ -90,53 +92,54 @@ class Subject:
 
     def parts(self, copies: int = 1) -> list[list[int]]:
         """Batches of examples of about equal length, such that `copies` of each stay within the budget."""
-        budget = max(self.batch_tokens // copies, max(e.length for e in self.examples))
-        return list(batches(self.examples, budget, equal_lengths=not self.model.mixes_lengths))
+        budget = max(self.batch_tokens // copies, max(e.cost for e in self.examples))
+        beside = self.model.beside(self.examples)
+        return list(batches(self.examples, budget, mixes=beside in ("right", "left"), alone=beside == "alone"))
 
     def content(self, place: int) -> np.ndarray:
         """(token,): which tokens of an example are words of its own, not special ones such as [CLS]."""
-        example = self.examples[place]
-        length = example.inputs[self.model.sources[0]].shape[0]
-        return ~np.array(example.special, dtype=bool) if example.special else np.ones(length, dtype=bool)
+        content: np.ndarray = ~self.examples[place].special
+        return content
 
-    def own(self, seen: Observed, n: int) -> slice:
+    def own(self, seen: Observed, n: int) -> Tensor:
         """Where the tokens of example `n` of a batch stand among its padding."""
-        start = self.model.shift(seen.examples, n)
-        return slice(start, start + seen.examples[n].inputs[self.model.sources[0]].shape[0])
+        source = seen.batch.names[0]
+        held = seen.batch.places.get(source)
+        places = torch.arange(seen.batch.inputs[source].shape[1]) if held is None else held[n]
+        return places.to(seen.real.device)
 
     # -- running ---------------------------------------------------------------------------------------------
 
     def observe(self, part: Sequence[int]) -> Observed:
         """The model as it is on a batch."""
-        examples = [self.examples[i] for i in part]
-        inputs = self.model.collate(examples)
-        mode = Replacement(len(examples), keep=True)
-        with torch.no_grad(), mode:
-            outputs = self.model.forward(inputs)
-        self.model.check_finite(outputs)
-        tokens = inputs[self.model.sources[0]].shape[1]
-        maps = [m for m in mode.maps if m.shape[-1] == tokens and m.shape[-2] in (1, tokens)]
-        total = len(mode.maps) + mode.in_parts
+        batch = self.model.collate([self.examples[i] for i in part])
+        found = observed(self.model.forward, batch)
+        self.model.check_finite(found.outputs)
+        tokens = batch.inputs[batch.names[0]].shape[1]
+        maps = [m for m in found.maps if m.shape[-1] == tokens and m.shape[-2] in (1, tokens)]
+        total = len(found.maps) + found.in_parts
         if not maps or len(maps) != total:
             raise ModelError(
                 "diagnose needs attention over all tokens in every layer, and this model "
                 + (f"has {len(maps)} such layers of {total}. " if total else "computes none. ")
                 + "Explain it with a propagation method: whence.explain(model, text, method='lrp')"
             )
-        real = torch.zeros(len(examples), tokens, dtype=torch.bool, device=self.model.device)
-        seen = Observed(examples, list(part), inputs, self._probabilities(outputs, examples, 1), maps, real, None)
-        for n in range(len(examples)):
+        real = torch.zeros(batch.examples, tokens, dtype=torch.bool, device=self.model.device)
+        seen = Observed(batch, self._probabilities(found.outputs, batch, 1), maps, real, None)
+        for n in range(batch.examples):
             real[n, self.own(seen, n)] = True
         return replace(seen, row=self._row(seen))
 
-    def under(self, seen: Observed, changes: Changes, copies: int = 1) -> Tensor:
+    def under(self, seen: Observed, changes: MapChanges, copies: int = 1) -> Tensor:
         """Probabilities (batch · copies, class) with attention replaced; copies of an example follow each other."""
-        inputs = seen.inputs
+        batch: Batch = seen.batch
         if copies > 1:
-            inputs = {k: v.repeat_interleave(copies, 0) for k, v in inputs.items()}
-        with replaced(changes, examples=len(seen.examples) * copies):
+            shared = seen.batch.rows[0].shared
+            inputs = {k: v if k in shared else v.repeat_interleave(copies, 0) for k, v in batch.inputs.items()}
+            batch = Batch(inputs, batch.sources)
+        with replaced(batch, changes) as inputs:
             outputs = self.model.forward(inputs)
-        return self._probabilities(outputs, seen.examples, copies)
+        return self._probabilities(outputs, seen.batch, copies)
 
     def predictions(self) -> np.ndarray:
         """The predicted class of every example."""
@@ -145,14 +148,13 @@ class Subject:
             made[part] = self.observe(part).probabilities.argmax(-1).cpu().numpy()
         return made
 
-    def _probabilities(self, outputs: Any, examples: Sequence[Example], copies: int) -> Tensor:
+    def _probabilities(self, outputs: Any, batch: ExampleBatch, copies: int) -> Tensor:
         logits = field_of(outputs, "logits")
-        if examples[0].position is not None and logits.dim() == 3:
-            places = [e.position + self.model.shift(examples, n) for n, e in enumerate(examples)]  # type: ignore[operator]
+        if self.model.follows is not None and logits.dim() == 3 and all(e.rows for e in batch.rows):
+            places = [batch.place(self.model.follows, n, e.rows[0]) for n, e in enumerate(batch.rows)]
             rows = torch.tensor(places, device=logits.device).repeat_interleave(copies)
             logits = logits[torch.arange(logits.shape[0], device=logits.device), rows]
-        kind = getattr(self.model.config, "problem_type", None)
-        if logits.dim() != 2 or logits.shape[-1] < 2 or kind in ("regression", "multi_label_classification"):
+        if logits.dim() != 2 or logits.shape[-1] < 2 or self.model.problem != "single":
             raise InputError(
                 "diagnose compares distributions over classes, so it needs a classifier (or language model) with one "
                 f"probability for each; this model gives {tuple(logits.shape[1:])} numbers for each example"
@@ -161,39 +163,44 @@ class Subject:
 
     def _row(self, seen: Observed) -> Tensor | None:
         """The predicting token: the position that is read, the last token of causal models, else the first special."""
-        shifts = torch.tensor([self.own(seen, n).start for n in range(len(seen.examples))], device=seen.real.device)
-        positions = [e.position for e in seen.examples]
-        if all(p is not None for p in positions):
-            return shifts + torch.tensor(positions, device=shifts.device)
+        own = [self.own(seen, n) for n in range(seen.batch.examples)]
+        rows = seen.batch.rows
+        if all(e.rows for e in rows):
+            return torch.stack([places[e.rows[0]] for places, e in zip(own, rows, strict=True)])
         square = [m for m in seen.maps if m.shape[2] == m.shape[3] > 1]
         if square and all(torch.triu(m, 1).abs().max() == 0 for m in square):
-            return shifts + seen.real.sum(-1) - 1
-        if all(e.special and e.special[0] for e in seen.examples):
-            return shifts
+            return torch.stack([places[-1] for places in own])
+        if all(e.special[0] for e in rows):
+            return torch.stack([places[0] for places in own])
         return None
 
 
 def _split(model: AbstractAdapter, data: Any) -> tuple[Any, tuple[int, ...] | None]:
-    """Texts and class numbers from a list of texts or of (text, label) pairs. Encoded tensors pass as they are."""
-    if isinstance(data, Mapping):
+    """Inputs and class numbers. Encoded tensors pass as they are."""
+    if isinstance(data, Mapping) and any(isinstance(v, Tensor) for v in data.values()):
         return data, None
     if isinstance(data, str):
         raise InputError("diagnose takes a list of texts, or of (text, label) pairs; this is one text")
-    items = list(data)
-    if not items:
+    items = data if isinstance(data, Path) or is_frame(data) else [_pair(item) for item in data]
+    rows = labelled(items, model.labels) if not isinstance(items, list) or items else []
+    if not rows:
         raise EmptyInputError("there are no examples: pass a list of texts, or of (text, label) pairs")
-    labelled = [isinstance(item, (tuple, list)) and len(item) == 2 for item in items]
-    if not any(labelled):
-        return items, None
-    if not all(labelled):
-        raise InputError(f"example {labelled.index(False)} has no label and others have: give all of them one, or none")
-    return [text for text, _ in items], tuple(_numbers(model, [label for _, label in items]))
+    given = [row.label is not None for row in rows]
+    if not any(given):
+        return [row.input for row in rows], None
+    if not all(given):
+        raise InputError(f"example {given.index(False)} has no label and others have: give all of them one, or none")
+    return [row.input for row in rows], tuple(_numbers(model, [row.label for row in rows]))
+
+
+def _pair(item: Any) -> Any:
+    """(text, label): here a pair is nothing else."""
+    return LabelledRow(*item) if isinstance(item, (tuple, list)) and len(item) == 2 else item
 
 
 def _numbers(model: AbstractAdapter, labels: Sequence[Any]) -> Iterator[int]:
     for n, label in enumerate(labels):
-        text = str(label).strip()
-        number = int(text) if text.lstrip("-").isdigit() and text not in model.labels else model.find(text)
-        if model.labels and not 0 <= number < len(model.labels):
-            raise InputError(f"example {n} has label {label!r}; the model's classes are 0 to {len(model.labels) - 1}")
-        yield number
+        try:
+            yield model.class_of(label)
+        except InputError as error:
+            raise InputError(f"example {n} has label {label!r}: {error}") from None

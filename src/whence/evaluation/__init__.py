@@ -1,8 +1,9 @@
 """Judging explanations: which of them is right?
 
-cases      labelled inputs from whatever the user has     base       what a metric is
-explainers anything that explains, other libraries' too   measures/  one file for each metric
-running    all perturbed inputs in full batches           journal    resuming after an interruption
+cases      labelled inputs, encoded                       metric        what a metric is
+explainers anything that explains, other libraries' too   measures/     one file for each metric
+running    all perturbed inputs in full batches           measurements  resuming after an interruption
+curves     features taken away in order of relevance      search        recipes, for `tune`
 
 A metric says which perturbed inputs it wants to see (`inputs`) and what it makes of the model's answers (`judge`). So
 the inputs of all metrics, methods and examples go through the model together, the same one once only. Nothing here

@@ -3,25 +3,21 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from whence.errors import UnknownNameError
+from whence.errors import OptionError
 from whence.evaluation.cases import Case
 from whence.evaluation.metric import AbstractMetric, Task, probability
-from whence.models.examples import Example
-from whence.results.evaluation import Axis
+from whence.models.adapter import AbstractAdapter
+from whence.models.example import Example
+from whence.options import Share
+from whence.results.measured import Axis
 
 __all__ = ["PerturbationMetric", "area", "counts", "eligible", "ranked", "tenths"]
-
-CHOICES = {
-    "order": ("signed", "absolute"),
-    "special": ("kept", "counted"),
-    "output": ("probability", "logit", "accuracy"),
-    "protocol": ("", "ali"),
-}
 
 
 def tenths(first: int = 0, last: int = 10) -> tuple[float, ...]:
@@ -39,19 +35,22 @@ class PerturbationMetric(AbstractMetric):
     """What stands in a feature's place: unk, mask, pad, or delete; for images black, mean, zero."""
     special: Literal["kept", "counted"] = "kept"
     """[CLS], [SEP], … stay and do not count in N, or are features like any other. Padding never counts."""
-    fractions: tuple[float, ...] = tenths()
+    fractions: tuple[Share, ...] = tenths()
     protocol: Literal["", "ali"] = ""
     """`ali`: as in the public code of Ali et al. 2022: UNK, special tokens counted. Its target is the true label, which
     is a switch of the whole evaluation: `whence.evaluate(…, protocol="ali")` sets both."""
 
     def __post_init__(self) -> None:
-        for name, allowed in CHOICES.items():
-            value = getattr(self, name, allowed[0])
-            if value not in allowed:
-                raise UnknownNameError(f"{self.name} {name}", value, [a for a in allowed if a])
+        super().__post_init__()
+        if len(self.fractions) < 2 or list(self.fractions) != sorted(set(self.fractions)):
+            raise OptionError(f"{self.name}: fractions={self.fractions} are not at least two that grow")
         if self.protocol == "ali":
             object.__setattr__(self, "fill", "unk")
             object.__setattr__(self, "special", "counted")
+
+    def check(self, model: AbstractAdapter, cases: Sequence[Case], methods: Sequence[str]) -> None:
+        super().check(model, cases, methods)
+        model.check_fill(self.fill)
 
     def settings(self) -> dict[str, Any]:
         return super().settings() | {"n": "ceil(fraction·N)"}
@@ -72,7 +71,7 @@ class PerturbationMetric(AbstractMetric):
             return task.case.example
         keep = np.ones(task.scores.size, dtype=bool)
         keep[gone] = False
-        return task.model.masked(task.case.example, keep.reshape(task.explanation.scores.shape), self.fill)
+        return task.model.masked(task.case.example, keep, self.fill)
 
     def read(self, task: Task, logits: np.ndarray, output: str = "probability") -> np.ndarray:
         """Outputs as what the curve shows."""
@@ -89,9 +88,9 @@ class PerturbationMetric(AbstractMetric):
 def eligible(case: Case, special: str) -> np.ndarray:
     """Which features count: all, or all but special tokens."""
     marks = case.example.special
-    if special == "counted" or not marks or all(marks):
+    if special == "counted" or not marks.any() or marks.all():
         return np.ones(case.features, dtype=bool)
-    return ~np.array(marks, dtype=bool)
+    return ~marks
 
 
 def ranked(scores: np.ndarray, counted: np.ndarray, order: str, *, descending: bool) -> np.ndarray:

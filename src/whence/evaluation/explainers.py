@@ -40,7 +40,7 @@ class Explainer:
         made = list(self.explain(model, cases, targets))
         if len(made) != len(cases):
             raise InputError(f"method {self.name!r} gave {len(made)} explanations for {len(cases)} inputs")
-        return [_checked(self.name, exp, case) for exp, case in zip(made, cases, strict=True)]
+        return [_checked(model, self.name, exp, case) for exp, case in zip(made, cases, strict=True)]
 
 
 def from_function(function: Callable[..., Any], name: str | None = None) -> Explainer:
@@ -77,7 +77,11 @@ def from_quantus(explain_func: Callable[..., Any], name: str | None = None, **op
 
 
 def _tensor(model: AbstractAdapter, case: Case) -> torch.Tensor:
-    return case.example.inputs[model.sources[0]][None].to(model.device)
+    return model.placed(_source(case), case.example.inputs[_source(case)][None])
+
+
+def _source(case: Case) -> str:
+    return case.example.parts[0].source.name
 
 
 def _one_by_one(call: Callable[[AbstractAdapter, Case, int], Any], function: Any, name: str | None) -> Explainer:
@@ -102,21 +106,21 @@ def explanation_of(model: AbstractAdapter, case: Case, target: int, scores: Any,
     else:
         while array.dim() > 1:
             array = array.sum(-1)
+    array = array.reshape(-1)
     values: dict[str, Any] = {"scores": array.numpy(), "target": model.spell(target), "method": method}
-    if case.example.tokens and array.shape[0] != len(case.example.tokens):
+    if array.shape[0] != case.features:
         return Explanation(**values)  # perhaps special tokens were left out; whoever asked can tell
     return model.explanation(case.example, **values)
 
 
 def _patches(model: AbstractAdapter, case: Case, array: torch.Tensor) -> torch.Tensor:
-    height, width = case.example.inputs[model.sources[0]].shape[-2:]
+    height, width = case.example.inputs[_source(case)].shape[-2:]
     if array.shape[-2:] != (height, width):
-        return array.reshape(array.shape[-2:]) if array.dim() > 2 else array
-    pixels = array[None] if array.dim() == 2 else array
-    return torch.from_numpy(model.scores_of({model.sources[0]: pixels[None]}, [case.example], 0))
+        return array
+    return model.by_feature(case.example.parts[0], array[None] if array.dim() == 2 else array)
 
 
-def _checked(name: str, exp: Explanation, case: Case) -> Explanation:
+def _checked(model: AbstractAdapter, name: str, exp: Explanation, case: Case) -> Explanation:
     """The explanation with a score for every feature; special tokens that were left out have none."""
     if not isinstance(exp, Explanation):
         raise InputError(
@@ -127,12 +131,14 @@ def _checked(name: str, exp: Explanation, case: Case) -> Explanation:
         raise InputError(f"method {name!r} gave NaN or infinite scores for {str(case)[:60]!r}")
     if exp.scores.size == case.features:
         return exp
-    special = np.array(case.example.special, dtype=bool)
-    if special.size == case.features and exp.scores.size == int((~special).sum()):
+    special = case.example.special
+    if special.any() and exp.scores.size == int((~special).sum()):
         full = np.zeros(case.features, dtype=np.float32)
         full[~special] = exp.scores
-        tokens = {n: getattr(case.example, n) for n in ("tokens", "offsets", "word_ids", "special", "sides")}
-        return Explanation(**{**vars(exp), **tokens, "scores": full, "left_out": 0.0})
+        kept = {"target": exp.target, "target_score": exp.target_score, "method": exp.method, "options": exp.options}
+        return model.explanation(
+            case.example, scores=full, prediction=exp.prediction, conservation=exp.conservation, stamp=exp.stamp, **kept
+        )
     raise InputError(
         f"method {name!r} gave {exp.scores.size} scores for {case.features} features of {str(case)[:60]!r}"
         + (" (does it truncate as the evaluation does?)" if case.example.tokens else "")

@@ -12,12 +12,13 @@ import numpy as np
 from whence.errors import InputError
 from whence.evaluation.cases import Case
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
+from whence.options import Options
 from whence.registry import Registry
 from whence.results import Explanation
-from whence.results.evaluation import Axis, Measurement
+from whence.results.measured import Axis, Measurement
 
-__all__ = ["AbstractMetric", "Need", "Task", "make", "metrics", "probability"]
+__all__ = ["AbstractMetric", "Need", "Task", "as_metric", "metrics", "probability"]
 
 Need = Literal["mask", "rationale", "image", "methods"]
 
@@ -44,7 +45,7 @@ class Task:
 
 
 @dataclass(frozen=True, kw_only=True)
-class AbstractMetric(ABC):
+class AbstractMetric(Options, ABC):
     """A frozen set of switches; `inputs` asks the model, `judge` reads the answers."""
 
     better: ClassVar[Literal["higher", "lower", ""]] = "higher"
@@ -80,8 +81,8 @@ class AbstractMetric(ABC):
         """Other versions of the model whose explanations are needed. The user's module is never changed."""
         return []
 
-    def check(self, cases: Sequence[Case], methods: Sequence[str]) -> None:
-        """A clear error, before any work, where the data lack what the metric needs."""
+    def check(self, model: AbstractAdapter, cases: Sequence[Case], methods: Sequence[str]) -> None:
+        """A clear error, before any work, where the data or the model lack what the metric needs."""
         for need in self.needs:
             if need == "methods" and len(methods) < 2:
                 raise InputError(f"{self.name!r} compares methods: pass at least two, methods=['lrp', 'gi']")
@@ -108,7 +109,7 @@ EXAMPLES = {
 metrics: Registry[type[AbstractMetric]] = Registry("metric")
 
 
-def make(metric: Any, **switches: Any) -> AbstractMetric:
+def as_metric(metric: Any, **switches: Any) -> AbstractMetric:
     """A metric from its name or itself. Switches that a named metric does not have are not for it."""
     if isinstance(metric, AbstractMetric):
         return metric
@@ -119,11 +120,12 @@ def make(metric: Any, **switches: Any) -> AbstractMetric:
 
 def probability(model: AbstractAdapter, logits: np.ndarray, target: int) -> np.ndarray:
     """The target's probability: softmax, sigmoid for multi-label models, the score itself for regression."""
-    kind = getattr(model.config, "problem_type", None)
     values = np.asarray(logits, dtype=np.float64)
-    if kind == "regression" or values.shape[-1] == 1:
-        return values[..., target]
-    if kind == "multi_label_classification":
-        return 1 / (1 + np.exp(-values[..., target]))
-    shifted = np.exp(values - values.max(-1, keepdims=True))
-    return shifted[..., target] / shifted.sum(-1)
+    own: np.ndarray = values[..., target]
+    if model.problem == "regression" or values.shape[-1] == 1:
+        return own
+    if model.problem == "multi":
+        return 1 / (1 + np.exp(-own))
+    highest = values.max(-1, keepdims=True)
+    shares: np.ndarray = np.exp(own - highest[..., 0]) / np.exp(values - highest).sum(-1)
+    return shares

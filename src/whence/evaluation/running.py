@@ -10,17 +10,19 @@ from typing import Any, Literal
 
 import numpy as np
 
-from whence.errors import InputError, UnknownNameError
+from whence.errors import InputError
 from whence.evaluation.cases import Case, texts
 from whence.evaluation.explainers import Explainer
-from whence.evaluation.journal import Found, Journal
+from whence.evaluation.measurements import Found, Measurements
 from whence.evaluation.metric import AbstractMetric, Task
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.scoring import Scorer
+from whence.options import check
 from whence.progress import track
 from whence.results import Explanation
-from whence.results.evaluation import Axis, Evaluation, Measured
+from whence.results.evaluation import Evaluation
+from whence.results.measured import Axis, Measured
 
 __all__ = ["TargetChoice", "run", "targets_of"]
 
@@ -47,7 +49,7 @@ def run(
     """Judge every explainer by every metric on every case."""
     names = [e.name for e in explainers]
     for metric in metrics.values():
-        metric.check(cases, names)
+        metric.check(model, cases, names)
     scorer = Scorer(model, batch_tokens=batch_tokens)
     originals = scorer.logits([case.example for case in cases])
     if originals.ndim != 2:
@@ -63,7 +65,7 @@ def run(
         "methods": {e.name: dict(e.settings) for e in explainers},
         "metrics": {name: metric.settings() for name, metric in metrics.items()},
     }
-    journal = Journal(resume, settings)
+    journal = Measurements(resume, settings)
     judge = _Judge(model, explainers, metrics, seed, batch_tokens)
     left = [n for n in range(len(cases)) if not journal.done(cases[n].index, names)]
     parts = list(_rounds(left, judge.size(cases, targets, originals, left)))
@@ -74,10 +76,9 @@ def run(
 
 def targets_of(cases: Sequence[Case], originals: np.ndarray, target: str) -> list[int]:
     """The class that is explained, per case."""
+    check("target", target, TargetChoice, "evaluate")
     if target == "predicted":
         return [int(n) for n in originals.argmax(-1)]
-    if target != "true":
-        raise UnknownNameError("target", target, ("predicted", "true"))
     without = next((case for case in cases if case.label is None), None)
     if without is not None:
         raise InputError(
@@ -154,10 +155,8 @@ class _Judge:
         """How many cases make a round: as many as fill the batches, and no more than fit in memory."""
         if not left:
             return 1
-        n = max(left, key=lambda i: cases[i].example.length)
-        flat = Explanation(scores=np.zeros(cases[n].features, dtype=np.float32))
-        if cases[n].example.image is not None:
-            flat = Explanation(scores=np.zeros(_grid(self.model, cases[n]), dtype=np.float32))
+        n = max(left, key=lambda i: cases[i].example.cost)
+        flat = self.model.explanation(cases[n].example, scores=np.zeros(cases[n].features, dtype=np.float32))
         task = Task(self.model, cases[n], targets[n], "", flat)
         each = sum(len(metric.inputs(task)) for metric in self.metrics.values()) * len(self.explainers)
         bytes_each = sum(v.numel() * v.element_size() for v in cases[n].example.inputs.values()) * 2
@@ -165,10 +164,6 @@ class _Judge:
         wanted = math.ceil(ROUND["cuda" if self.model.device.type == "cuda" else "cpu"] / max(8, each))
         affordable = MEMORY // max(1, bytes_each * each)
         return int(max(1, min(wanted, affordable)))
-
-
-def _grid(model: AbstractAdapter, case: Case) -> tuple[int, int]:
-    return model.grid(case.example.inputs[model.sources[0]].shape[-2:])  # type: ignore[attr-defined]
 
 
 def _rounds(left: Sequence[int], size: int) -> Iterator[list[int]]:
@@ -185,8 +180,7 @@ def _fingerprint(cases: Sequence[Case]) -> str:
     digest = hashlib.sha256()
     for case in cases:
         digest.update(repr((case.index, case.label)).encode())
-        for name, value in sorted(case.example.inputs.items()):
-            digest.update(name.encode() + value.numpy(force=True).tobytes())
+        digest.update(case.example.content())
     return digest.hexdigest()[:16]
 
 
@@ -194,7 +188,7 @@ def _assembled(
     cases: Sequence[Case],
     methods: Sequence[str],
     metrics: Mapping[str, AbstractMetric],
-    journal: Journal,
+    journal: Measurements,
     seed: int,
 ) -> Evaluation:
     settings = journal.settings

@@ -1,6 +1,7 @@
 """Methods: model, input and target to an explanation. One file for each; the registry feeds CLI, docs and tests."""
 
 from whence.methods import attention
+from whence.methods.explaining import as_method, explain_examples
 from whence.methods.integrated_gradients import IntegratedGradients
 from whence.methods.method import AbstractMethod, methods
 from whence.methods.occlusion import Occlusion
@@ -19,6 +20,8 @@ __all__ = [
     "Saliency",
     "Shap",
     "SmoothGrad",
+    "as_method",
     "attention",
+    "explain_examples",
     "methods",
 ]

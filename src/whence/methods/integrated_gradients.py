@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.batch import Batch
 from whence.core.gradients import by_place, leaves_of, rows_of
 from whence.core.interception import Leaf
 from whence.core.numerics import widened
-from whence.errors import InputError, ModelError, UnknownNameError
+from whence.errors import ModelError, OptionError
 from whence.methods.gradient import Asked, ask
 from whence.methods.method import AbstractMethod, methods
-from whence.methods.perturbation import check_fill, features_of, perturbed
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
-from whence.models.plain import PlainModule
+from whence.models.example import Example
 from whence.models.targets import AbstractTarget
+from whence.options import Count
 from whence.results import Conservation, Explanation
 
 __all__ = ["IntegratedGradients"]
@@ -39,7 +39,7 @@ class IntegratedGradients(AbstractMethod):
 
     cost: ClassVar[str] = "steps + 2 forwards and backwards"
 
-    steps: int = 32
+    steps: Count = 32
     """Points on the path."""
     baseline: str = "pad"
     """Where the path begins: the embedding of the `pad`, `mask` or `unk` token in the place of every token, or `zero`;
@@ -51,11 +51,17 @@ class IntegratedGradients(AbstractMethod):
     special: bool = False
     """Move special tokens too. Otherwise they stay as they are, also in the baseline, and score 0."""
 
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if self.rule == "trapezoid" and self.steps < 2:
+            raise OptionError(f"steps={self.steps} is too few: the trapezoid rule needs 2")
+
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
         points, weights = self._path()
-        check_fill(model, self.baseline)
+        if self.baseline != "zero":
+            model.check_fill(self.baseline)
         asked = ask(model, examples, targets)
         ends = self._baselines(asked)
         sums: list[np.ndarray | float] = [0.0] * len(examples)
@@ -83,15 +89,11 @@ class IntegratedGradients(AbstractMethod):
 
     def _path(self) -> tuple[list[float], list[float]]:
         """Points α and their weights. The first is always the baseline itself, for the receipt."""
-        if self.rule == "midpoint" and self.steps >= 1:
+        if self.rule == "midpoint":
             return [0.0, *((k + 0.5) / self.steps for k in range(self.steps))], [0.0] + [1 / self.steps] * self.steps
-        if self.rule == "trapezoid" and self.steps >= 2:
-            last = self.steps - 1
-            ends = {0, last}
-            return [k / last for k in range(self.steps)], [(1 - 0.5 * (k in ends)) / last for k in range(self.steps)]
-        if self.rule not in ("midpoint", "trapezoid"):
-            raise UnknownNameError("rule", self.rule, ("midpoint", "trapezoid"))
-        raise InputError(f"steps={self.steps} is too few: the {self.rule} rule needs {1 + (self.rule == 'trapezoid')}")
+        last = self.steps - 1
+        ends = {0, last}
+        return [k / last for k in range(self.steps)], [(1 - 0.5 * (k in ends)) / last for k in range(self.steps)]
 
     def _baselines(self, asked: Asked) -> list[Tensor]:
         """The value of every leaf at the baseline, by its places in the source."""
@@ -99,45 +101,32 @@ class IntegratedGradients(AbstractMethod):
         if self.baseline == "zero":
             values = [torch.zeros_like(leaf.tensor) for leaf in here]
         else:
-            values = leaves_of(asked.model.forward, self._emptied(asked), asked.model.sources)
+            values = leaves_of(asked.model.forward, self._emptied(asked))
         if [v.shape for v in values] != [leaf.tensor.shape for leaf in here]:
             raise ModelError("the model looks other things up for the baseline than for the input. Use baseline='zero'")
         return [self._moved(asked, leaf, value) for leaf, value in zip(here, values, strict=True)]
 
-    def _emptied(self, asked: Asked) -> dict[str, Tensor]:
+    def _emptied(self, asked: Asked) -> Batch:
         """The batch with every feature replaced."""
         model = asked.model
-        if isinstance(model, PlainModule):
-            return {k: torch.zeros_like(v) if k in model.sources else v for k, v in asked.batch.items()}
-        fill = "mask" if self.baseline == "pad" and not asked.examples[0].tokens else self.baseline
-        features = [features_of(model, e) for e in asked.examples]
-        empty = [
-            perturbed(model, e, f, np.zeros(f.count, dtype=bool), fill)
-            for e, f in zip(asked.examples, features, strict=True)
-        ]
-        return {**asked.batch, **{k: v for k, v in model.collate(empty).items() if k in model.sources}}
+        empty = [model.masked(e, np.zeros(e.count, dtype=bool), self.baseline) for e in asked.examples]
+        made = model.collate(empty)
+        return replace(made, inputs={**made.inputs, **made.looked_up}, looked_up={})
 
     def _moved(self, asked: Asked, leaf: Leaf, value: Tensor) -> Tensor:
         """The baseline of a leaf, with everything that stays in its place as it is: special tokens and padding."""
-        source = asked.batch[leaf.source]
+        source = asked.batch.inputs[leaf.source]
         start, end = by_place(leaf, value, source), by_place(leaf, leaf.tensor.detach(), source)
         stays = torch.ones(source.shape[:2], dtype=torch.bool)
         for n, example in enumerate(asked.examples):
-            stays[n, asked.span(leaf.source, n)] = self._fixed(asked, leaf.source, example)
+            stays[n, asked.places(leaf.source, n)] = self._fixed(leaf.source, example)
         stays = stays.to(source.device)
         return torch.where(stays.reshape(*stays.shape, *(1,) * (start.dim() - 2)), end, start)
 
-    def _fixed(self, asked: Asked, source: str, example: Example) -> Tensor | bool:
+    def _fixed(self, source: str, example: Example) -> Tensor | bool:
         """Which tokens of an example do not move."""
-        if self.special or not any(example.special):
-            return False
-        first = 0
-        for name in asked.model.sources:
-            length = example.inputs[name].shape[0]
-            if name == source:
-                return torch.tensor(example.special[first : first + length])
-            first += length
-        return False
+        part = next(part for part in example.parts if part.source.name == source)
+        return False if self.special or not any(part.special) else torch.tensor(part.special)
 
 
 def _along(

@@ -8,14 +8,10 @@ from dataclasses import fields
 from typing import Any
 
 from whence.core.recipe import Recipe, recipes
-from whence.methods.method import methods
+from whence.methods.method import class_of, methods
 from whence.methods.propagate import DEFAULT_RECIPE, Propagate
 
 __all__ = ["lines", "markdown"]
-
-
-def _class_of(factory: Any) -> Any:
-    return getattr(factory, "func", factory)
 
 
 def _summary(name: str) -> str:
@@ -23,7 +19,7 @@ def _summary(name: str) -> str:
         return f"the default: an alias of {DEFAULT_RECIPE}"
     if name in recipes:
         return f"{describe(recipes[name])} [{recipes[name].source}]"
-    return (inspect.getdoc(_class_of(methods[name])) or "").splitlines()[0]
+    return (inspect.getdoc(class_of(name)) or "").splitlines()[0]
 
 
 def describe(recipe: Recipe) -> str:
@@ -67,7 +63,7 @@ def markdown() -> str:
     page += ["", f"`lrp` is the default and an alias of `{DEFAULT_RECIPE}`.", "", *_options(Propagate), ""]
     others = [name for name in methods if name not in recipes and name != "lrp"]
     for name in others:
-        made = _class_of(methods[name])
+        made = class_of(name)
         page += [f"## `{name}`", "", inspect.getdoc(made) or "", ""]
         specific = "class-specific" if made.class_specific else "class-agnostic: the same for every target"
         page += [f"Cost: {made.cost}. {specific.capitalize()}.", "", *_options(made), ""]

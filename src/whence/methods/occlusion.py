@@ -8,19 +8,12 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from whence.errors import InputError, UnknownNameError
+from whence.errors import InputError
 from whence.methods.method import AbstractMethod, methods
-from whence.methods.perturbation import (
-    Features,
-    check_deletion,
-    check_fill,
-    features_of,
-    originals,
-    perturbed,
-    scorer_for,
-)
+from whence.methods.perturbation import check_deletion, originals
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
+from whence.models.scoring import Scorer
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
@@ -50,32 +43,31 @@ class Occlusion(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        check_fill(model, self.fill)
-        scorer = scorer_for(model, examples)
+        model.check_fill(self.fill)
+        scorer = Scorer(model, progress=None)
         found = originals(model, examples, targets, scorer)
         if self.fill == "delete":
             for example, original in zip(examples, found, strict=True):
                 check_deletion(example, original.goal)
-        features = [features_of(model, e) for e in examples]
-        groups = [self._groups(e, f) for e, f in zip(examples, features, strict=True)]
+        groups = [self._groups(example) for example in examples]
 
         inputs, goals = [], []
-        for example, own, parts, original in zip(examples, features, groups, found, strict=True):
-            inputs += [example, *(perturbed(model, example, own, _all_but(part, own), self.fill) for part in parts)]
+        for example, parts, original in zip(examples, groups, found, strict=True):
+            inputs += [example, *(model.masked(example, _all_but(part, example.count), self.fill) for part in parts)]
             goals += [original.goal] * (1 + len(parts))
         values = iter(scorer.scores(inputs, goals))
 
         results = []
-        for example, own, parts, original in zip(examples, features, groups, found, strict=True):
+        for example, parts, original in zip(examples, groups, found, strict=True):
             whole = next(values)
-            scores = np.zeros(own.count)
+            scores = np.zeros(example.count)
             for part in parts:
                 scores[part] = (whole - next(values)) / len(part)
             results.append(
                 self.build(
                     model,
                     example,
-                    scores=scores.reshape(own.shape),
+                    scores=scores,
                     target=original.goal.name,
                     target_score=float(whole),
                     prediction=original.prediction,
@@ -83,24 +75,22 @@ class Occlusion(AbstractMethod):
             )
         return results
 
-    def _groups(self, example: Example, features: Features) -> list[list[int]]:
+    def _groups(self, example: Example) -> list[list[int]]:
         """Features that are taken away together."""
         if self.by == "token":
-            return [[i] for i in range(features.count) if self.special or not features.special[i]]
-        if self.by != "word":
-            raise UnknownNameError("unit", self.by, ("token", "word"))
-        if not example.word_ids:
-            raise InputError("by='word' needs text that was split into words by a fast tokenizer. Use by='token'")
-        words: dict[tuple[str, int], list[int]] = {}
-        for i, word in enumerate(example.word_ids):
-            if word is not None:
-                side = example.sides[i] if example.sides else ""  # both texts of a pair count from 0
-                words.setdefault((side, word), []).append(i)
-        alone = [[i] for i in range(features.count) if self.special and features.special[i]]
+            return [[i] for i in range(example.count) if self.special or not example.special[i]]
+        words: dict[tuple[int, int], list[int]] = {}
+        for k, (part, own) in enumerate(zip(example.parts, example.slices(), strict=True)):
+            if not part.word_ids:
+                raise InputError("by='word' needs text that was split into words by a fast tokenizer. Use by='token'")
+            for i, word in enumerate(part.word_ids, own.start):
+                if word is not None:
+                    words.setdefault((k, word), []).append(i)
+        alone = [[i] for i in range(example.count) if self.special and example.special[i]]
         return [*words.values(), *alone]
 
 
-def _all_but(part: list[int], features: Features) -> np.ndarray:
-    keep = np.ones(features.count, dtype=bool)
+def _all_but(part: list[int], count: int) -> np.ndarray:
+    keep = np.ones(count, dtype=bool)
     keep[part] = False
     return keep

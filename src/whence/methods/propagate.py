@@ -1,27 +1,29 @@
-"""Gradient×Input under a recipe: every preset of the core is a method of the same name."""
+"""Gradient×Input under a recipe: every recipe of the core is a method of the same name."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 from torch import Tensor
 
-from whence.core.propagation import Propagation, propagate
+from whence.core.propagation import At, Propagation, Receipt, propagate
 from whence.core.recipe import Epsilon, Gamma, Recipe, recipes
 from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
+from whence.options import Least
 from whence.results import Conservation, Explanation
-from whence.types import Layer, Receipt
 
 __all__ = ["DEFAULT_RECIPE", "Propagate"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
+NOTICED = 1e-3
+"""Error of a receipt, relative to what is summed, from which a cause is looked for."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -33,17 +35,22 @@ class Propagate(AbstractMethod):
 
     recipe: Recipe | str = DEFAULT_RECIPE
     """A preset's name or a recipe of your own."""
-    layer: Layer = "word"
+    at: At = "word"
     """Where relevance is read: `word`, `embedding` (word + position), `position`."""
     receipt: Receipt | Literal["auto"] = "auto"
     """`full` books every sink, `short` only inputs and target. `auto` is `full` for recipes whose sinks are constants
     alone (`exact`: under 1 % of the time) and `short` where plain gradients must be measured (12 % and more)."""
-    epsilon: float | None = None
+    epsilon: Annotated[float, Least(0)] | None = None
     """ε-rule on linear layers."""
-    gamma: float | None = None
+    gamma: Annotated[float, Least(0)] | None = None
     """γ-rule on linear layers; 0.05 to 0.25 for vision transformers."""
-    conv_gamma: float | None = None
+    conv_gamma: Annotated[float, Least(0)] | None = None
     """γ-rule on convolutions."""
+
+    def __post_init__(self) -> None:
+        super().__post_init__()
+        if isinstance(self.recipe, str):
+            recipes[self.recipe]  # an unknown name is an error now, not later
 
     @property
     def name(self) -> str:
@@ -69,22 +76,23 @@ class Propagate(AbstractMethod):
 
     def options(self) -> dict[str, Any]:
         recipe = self.resolved()
-        chosen = {n: getattr(self, n) for n in ("layer", "receipt", "epsilon", "gamma", "conv_gamma")}
+        chosen = {n: getattr(self, n) for n in ("at", "receipt", "epsilon", "gamma", "conv_gamma")}
         plain = {n: getattr(recipe, n) for n in ("softmax", "scores", "values", "activation", "product", "norm")}
         return {n: v for n, v in chosen.items() if v is not None} | plain
 
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        done, names = self.run(model, examples, targets)
-        receipts = self._receipts(model, examples, targets, done)
-        predictions = model.predictions(done.outputs, examples)
-        scores, stamp = done.target.tolist(), self.stamp(model)
+        batch = model.collate(examples)
+        done, names = self.run(model, batch, targets)
+        receipts = self._receipts(model, batch, targets, done)
+        predictions = model.predictions(done.outputs, batch)
+        scores, stamp = done.target.tolist(), self.stamped(model)
         relevance = {name: r.float().cpu() for name, r in done.relevance.items()}
         return [
             model.explanation(
                 example,
-                scores=model.scores_of(relevance, examples, n),
+                scores=model.scores_of(relevance, batch, n),
                 target=names[n],
                 target_score=float(scores[n]),
                 prediction=predictions[n],
@@ -95,54 +103,34 @@ class Propagate(AbstractMethod):
         ]
 
     def run(
-        self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
+        self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
     ) -> tuple[Propagation, list[str]]:
         """The propagation of a batch, and the names of its targets."""
         names: list[str] = []
 
-        def forward(batch: dict[str, Any]) -> Any:
-            outputs = model.forward(batch)
+        def forward(inputs: dict[str, Any]) -> Any:
+            outputs = model.forward(inputs)
             model.check_finite(outputs)
             return outputs
 
         def target(outputs: Any) -> Tensor:
-            scores, chosen = model.score(outputs, examples, targets)
+            scores, chosen = model.score(outputs, batch, targets)
             names.extend(chosen)
             return scores
 
-        done = propagate(
-            forward,
-            model.collate(examples),
-            sources=model.sources,
-            target=target,
-            recipe=self.resolved(),
-            receipt=self.booked,
-            layer=self.layer,
-        )
+        done = propagate(forward, batch, target=target, recipe=self.resolved(), receipt=self.booked, at=self.at)
         return done, names
 
     def _receipts(
-        self,
-        model: AbstractAdapter,
-        examples: Sequence[Example],
-        targets: Sequence[AbstractTarget],
-        done: Propagation,
+        self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget], done: Propagation
     ) -> list[Conservation]:
-        if len(examples) > 1 and self.booked == "full" and not _can_be_split(done):
-            # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
-            alone = [self.run(model, [e], [t])[0] for e, t in zip(examples, targets, strict=True)]
-            return [_receipt(single, 0, complete=True) for single in alone]
         complete = self.booked == "full"
-        return [_receipt(done, n, complete=complete) for n in range(len(examples))]
-
-
-def _can_be_split(done: Propagation) -> bool:
-    """Whether every example's books are its own: nothing unsplit, and no error that cancels over the batch."""
-    if done.ledger is None or not done.ledger.is_split:
-        return False
-    errors = done.inputs + sum(done.sinks.values()) - done.target
-    scale = 1e-3 * (1e-6 + done.target.abs().double())
-    return bool((errors.abs() <= scale).all() or errors.sum().abs() > scale.sum())
+        if complete and batch.examples > 1 and done.ledger is not None and not done.ledger.is_split:
+            # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
+            singles = [model.collate([example]) for example in batch.rows]
+            alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
+            return [_receipt(single, 0, complete=True) for single in alone]
+        return [_receipt(done, n, complete=complete) for n in range(batch.examples)]
 
 
 def _receipt(done: Propagation, n: int, *, complete: bool) -> Conservation:
@@ -154,12 +142,11 @@ def _receipt(done: Propagation, n: int, *, complete: bool) -> Conservation:
         unruled=tuple(sorted(done.unruled)),
         complete=complete,
     )
-    if complete and receipt.relative_error > 1e-3:
-        unseen = tuple(sorted({*receipt.unruled, *done.custom_functions()}))
+    if complete and abs(receipt.error) > NOTICED * receipt.scale:
+        unseen = tuple(sorted({*receipt.unruled, *done.bypasses}))
         receipt = Conservation(receipt.inputs, receipt.target, sinks, unseen, complete)
     return receipt
 
 
-for _name in recipes:
-    methods.add(_name, partial(Propagate, recipe=_name))
+recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]
 methods.add("lrp", partial(Propagate, recipe=DEFAULT_RECIPE))

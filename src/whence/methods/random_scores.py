@@ -11,9 +11,8 @@ import torch
 
 from whence.methods.method import AbstractMethod, methods
 from whence.methods.noise import seed_of
-from whence.methods.perturbation import features_of
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
@@ -37,22 +36,20 @@ class Random(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
+        batch = model.collate(examples)
         with torch.inference_mode():
-            outputs = model.forward(model.collate(examples))
+            outputs = model.run(batch)
             model.check_finite(outputs)
-            values, names = model.score(outputs, examples, targets)
+            values, names = model.score(outputs, batch, targets)
+        predictions = model.predictions(outputs, batch)
         return [
             self.build(
                 model,
                 example,
-                scores=self._scores(model, example),
+                scores=np.random.default_rng(seed_of(example, self.seed)).standard_normal(example.count),
                 target=names[n],
                 target_score=float(values[n]),
-                prediction=model.prediction(outputs, examples, n),
+                prediction=predictions[n],
             )
             for n, example in enumerate(examples)
         ]
-
-    def _scores(self, model: AbstractAdapter, example: Example) -> np.ndarray:
-        generator = np.random.default_rng(seed_of(model, example, self.seed))
-        return generator.standard_normal(features_of(model, example).shape)

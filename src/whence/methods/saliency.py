@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
+from torch import Tensor
 
-from whence.errors import UnknownNameError
 from whence.methods.gradient import ask
 from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
@@ -33,9 +33,9 @@ class Saliency(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        norms = {"l2": lambda g: g.square(), "l1": lambda g: g.abs(), "sum": lambda g: g}
-        if self.norm not in norms:
-            raise UnknownNameError("norm", self.norm, norms)
+        norms: dict[str, Callable[[Tensor], Tensor]] = {
+            "l2": lambda g: g.square(), "l1": lambda g: g.abs(), "sum": lambda g: g,
+        }  # fmt: skip
         asked = ask(model, examples, targets)
         found = asked.here.collected(lambda _, value, grad: norms[self.norm](grad))
         results = []

@@ -7,26 +7,19 @@ import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal
+from typing import Annotated, Any, ClassVar, Literal
 
 import numpy as np
 
-from whence.errors import InputError, MissingExtraError, UnknownNameError
+from whence.errors import InputError
+from whence.extras import need
 from whence.methods.method import AbstractMethod, methods
-from whence.methods.perturbation import (
-    Features,
-    Original,
-    check_deletion,
-    check_fill,
-    features_of,
-    originals,
-    perturbed,
-    scorer_for,
-)
+from whence.methods.perturbation import Original, check_deletion, originals
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.scoring import Scorer
 from whence.models.targets import AbstractTarget
+from whence.options import Least
 from whence.results import Conservation, Explanation
 
 __all__ = ["Shap"]
@@ -51,7 +44,7 @@ class Shap(AbstractMethod):
 
     cost: ClassVar[str] = "2 forwards per feature (features² without fixed_context), at most max_evals"
 
-    max_evals: int = 500
+    max_evals: Annotated[int, Least(2)] = 500
     """The most masked inputs per example. Groups that are not split by then share their credit equally."""
     fixed_context: Literal[0, 1] | None = 1
     """What a group appears beside: everything else (1), nothing (0), or the mean of both at every split (None: Owen
@@ -69,25 +62,16 @@ class Shap(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        shap = _library()
-        self._check(model, examples)
-        scorer = scorer_for(model, examples)
+        shap = need("shap", "shap", "shap")
+        model.check_fill(self.fill)
+        if self.collapse and not examples[0].tokens:
+            raise InputError("collapse=True is for text: patches of an image can't be taken out")
+        scorer = Scorer(model, progress=None)
         found = originals(model, examples, targets, scorer)
-        games = [Game(model, e, features_of(model, e), o, self, scorer) for e, o in zip(examples, found, strict=True)]
+        games = [Game(model, e, o, self, scorer) for e, o in zip(examples, found, strict=True)]
         trees = [game.tree() for game in games]
         self._foresee(games, trees, scorer)
         return [self._explained(shap, game, tree) for game, tree in zip(games, trees, strict=True)]
-
-    def _check(self, model: AbstractAdapter, examples: Sequence[Example]) -> None:
-        check_fill(model, self.fill)
-        if self.special not in ("kept", "out", "masked"):
-            raise UnknownNameError("choice for special tokens", self.special, ("kept", "out", "masked"))
-        if self.fixed_context not in (0, 1, None):
-            raise InputError(f"fixed_context={self.fixed_context!r}: take 1, 0 or None")
-        if self.max_evals < 2:
-            raise InputError(f"max_evals={self.max_evals} is too few: the input and the empty input take two")
-        if self.collapse and not examples[0].tokens:
-            raise InputError("collapse=True is for text: patches of an image can't be taken out")
 
     def _foresee(self, games: Sequence[Game], trees: Sequence[np.ndarray], scorer: Scorer) -> None:
         """Score what the explainer will ask for, of all examples at once, in full batches."""
@@ -100,7 +84,7 @@ class Shap(AbstractMethod):
 
     def _explained(self, shap: Any, game: Game, tree: np.ndarray) -> Explanation:
         base, whole = game(np.array([[False], [True]]).repeat(game.players.size, 1))
-        scores = np.zeros(game.features.count)
+        scores = np.zeros(game.example.count)
         if game.players.size == 1:
             scores[game.players] = whole - base
         elif game.players.size > 1:
@@ -117,7 +101,7 @@ class Shap(AbstractMethod):
         return self.build(
             game.model,
             game.example,
-            scores=scores.reshape(game.features.shape),
+            scores=scores,
             target=game.original.goal.name,
             target_score=float(whole),
             prediction=game.original.prediction,
@@ -131,7 +115,6 @@ class Game:
 
     model: AbstractAdapter
     example: Example
-    features: Features
     original: Original
     options: Shap
     scorer: Scorer
@@ -140,7 +123,7 @@ class Game:
     def __post_init__(self) -> None:
         if self.options.fill == "delete" or self.options.collapse:
             check_deletion(self.example, self.original.goal)
-        out = self.features.special if self.options.special == "out" else np.zeros(self.features.count, dtype=bool)
+        out = self.example.special if self.options.special == "out" else np.zeros(self.example.count, dtype=bool)
         self.players = np.flatnonzero(~out)
         """The features that play: leaves of the tree."""
 
@@ -154,24 +137,25 @@ class Game:
 
     def input(self, mask: np.ndarray) -> Example:
         """The input that keeps the players in `mask`."""
-        keep = np.ones(self.features.count, dtype=bool)
+        keep = np.ones(self.example.count, dtype=bool)
         keep[self.players] = mask
         if self.options.special != "masked":
-            keep |= self.features.special
-        masked = perturbed(self.model, self.example, self.features, keep, self.options.fill)
+            keep |= self.example.special
+        masked = self.model.masked(self.example, keep, self.options.fill)
         if not self.options.collapse or self.options.fill == "delete":
             return masked
         first_of_run = ~keep & np.concatenate([[True], keep[:-1]])
-        return perturbed(self.model, masked, self.features, keep | first_of_run, "delete")
+        return self.model.masked(masked, keep | first_of_run, "delete")
 
     def tree(self) -> np.ndarray:
         """The hierarchy of players, as scipy writes linkages: left, right, height, size."""
         if self.players.size < 2:
             return np.zeros((0, 4))
-        if self.example.text is None and not hasattr(self.model, "tokenizer"):
-            return _halves(*(self.features.shape if len(self.features.shape) == 2 else (1, self.players.size)))
+        if self.model.kind != "text":
+            shape = self.example.parts[0].shape
+            return _halves(*(shape if len(self.example.parts) == 1 and len(shape) == 2 else (1, self.players.size)))
         pieces = _pieces(self.example)
-        return _clauses([pieces[i] for i in self.players], getattr(self.model, "tokenizer", None))
+        return _clauses([pieces[i] for i in self.players], self.model.separator)
 
 
 class Masks:
@@ -185,14 +169,6 @@ class Masks:
 
     def __call__(self, mask: np.ndarray, _: np.ndarray) -> tuple[np.ndarray]:
         return (mask.reshape(1, -1).copy(),)
-
-
-def _library() -> Any:
-    try:
-        import shap
-    except ImportError:
-        raise MissingExtraError("shap", "shap", "shap") from None
-    return shap
 
 
 _numpy_generator = threading.RLock()
@@ -239,14 +215,14 @@ def _coalitions(tree: np.ndarray, fixed_context: int | None, limit: int) -> Iter
 
 def _pieces(example: Example) -> list[str]:
     """Tokens with the white space behind them, as `shap.maskers.Text` cuts a text; special tokens are empty."""
-    if example.offsets and example.text is not None:
-        starts = [start for start, _ in example.offsets[1:]] + [0]
-        return [example.text[a : max(b, c)] for (a, b), c in zip(example.offsets, starts, strict=True)]
-    special = example.special or (False,) * len(example.tokens)
-    return ["" if s else token for token, s in zip(example.tokens, special, strict=True)]
+    offsets = example.parts[0].offsets
+    if offsets and example.text is not None and len(example.parts) == 1 and not example.parts[0].sides:
+        starts = [start for start, _ in offsets[1:]] + [0]
+        return [example.text[a : max(b, c)] for (a, b), c in zip(offsets, starts, strict=True)]
+    return ["" if s else token for token, s in zip(example.tokens, example.special, strict=True)]
 
 
-def _clauses(pieces: list[str], tokenizer: Any) -> np.ndarray:
+def _clauses(pieces: list[str], separator: str | None) -> np.ndarray:
     """The tree of `shap.maskers.Text.clustering` over pieces of text."""
     from shap.maskers._text import partition_tree
 
@@ -254,8 +230,7 @@ def _clauses(pieces: list[str], tokenizer: Any) -> np.ndarray:
     for i, piece in enumerate(pieces):
         goes_on = i > 0 and re.match(r"^.*\W$", pieces[i - 1]) is None and re.match(r"^[A-Za-z]", piece) is not None
         marked.append(f"##{piece.strip()}" if goes_on and marked[-1] != "" else piece.strip())
-    separator = getattr(tokenizer, "sep_token", None)
-    tree = partition_tree(marked, [separator] if separator else [])
+    tree: np.ndarray = partition_tree(marked, [separator] if separator else [])
     tree[:, 2] = tree[:, 3] / tree[:, 3].max()  # heights: only their sign matters, and negative ones are never split
     return tree
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Annotated, ClassVar, Literal
 
 import numpy as np
 import torch
@@ -12,13 +12,13 @@ from torch import Tensor
 
 from whence.core.gradients import rows_of
 from whence.core.interception import Leaf
-from whence.errors import InputError, UnknownNameError
 from whence.methods.gradient import Asked, ask
 from whence.methods.method import AbstractMethod, methods
 from whence.methods.noise import seed_of
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.models.targets import AbstractTarget
+from whence.options import Count, Least
 from whence.results import Explanation
 
 __all__ = ["SmoothGrad"]
@@ -36,9 +36,9 @@ class SmoothGrad(AbstractMethod):
 
     cost: ClassVar[str] = "1 + samples forwards and backwards"
 
-    samples: int = 16
+    samples: Count = 16
     """How many times noise is drawn."""
-    noise: float = 0.1
+    noise: Annotated[float, Least(0)] = 0.1
     """σ as a share of the range of the values; the paper takes 0.1 to 0.2. 0 is the plain gradient."""
     of: Literal["gradient_input", "gradient", "squared"] = "gradient_input"
     """What is averaged: `gradient_input`, Σ_d x_d g_d with x free of noise, has a sign; `gradient`, ‖g‖ over channels,
@@ -49,10 +49,6 @@ class SmoothGrad(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        if self.of not in ("gradient_input", "gradient", "squared"):
-            raise UnknownNameError("average", self.of, ("gradient_input", "gradient", "squared"))
-        if self.samples < 1 or self.noise < 0:
-            raise InputError(f"samples={self.samples} and noise={self.noise}: take samples ≥ 1 and noise ≥ 0")
         asked = ask(model, examples, targets)
         sums: list[np.ndarray | float] = [0.0] * len(examples)
         for rows, samples in asked.in_chunks(self.samples, self.name):
@@ -86,23 +82,22 @@ class SmoothGrad(AbstractMethod):
     def _noise(self, asked: Asked, leaf: Leaf, number: int, rows: list[int], samples: list[int]) -> Tensor:
         """Noise for a leaf, each row with its own. What a model looks up beside the tokens gets none."""
         channels = () if leaf.positions is None else leaf.tensor.shape[-1:]
-        places = asked.batch[leaf.source].shape[1:]
-        noise = torch.zeros(len(rows), *places, *channels)
+        shape = asked.batch.inputs[leaf.source].shape[1:]
+        noise = torch.zeros(len(rows), *shape, *channels, dtype=torch.float32)
         for row, (n, sample) in enumerate(zip(rows, samples, strict=True)):
-            span = asked.span(leaf.source, n)
-            seed = seed_of(asked.model, asked.examples[n], self.seed, sample, number)
-            generator = torch.Generator().manual_seed(seed)
-            drawn = torch.randn(*noise[row, span].shape, generator=generator)
-            noise[row, span] = drawn * self.noise * _range(leaf, row, span, places)
+            places = asked.places(leaf.source, n)
+            generator = torch.Generator().manual_seed(seed_of(asked.examples[n], self.seed, sample, number))
+            # float32 whatever torch's default is: another type draws other numbers
+            drawn = torch.randn(*noise[row, places].shape, generator=generator, dtype=torch.float32)
+            noise[row, places] = drawn * self.noise * _range(leaf, row, places, shape)
         return rows_of(leaf, noise.to(leaf.tensor))
 
 
-def _range(leaf: Leaf, row: int, span: slice, places: torch.Size) -> float:
-    """max − min of the values that row `row` holds in `span`."""
+def _range(leaf: Leaf, row: int, places: Tensor, shape: torch.Size) -> float:
+    """max − min of the values that row `row` holds at `places`."""
     if leaf.positions is None:
-        own = leaf.tensor[row, span]
+        own = leaf.tensor[row, places.to(leaf.tensor.device)]
     else:
-        first = row * places.numel()
-        inside = (leaf.positions >= first + span.start) & (leaf.positions < first + span.stop)
-        own = leaf.tensor[inside]
+        wanted = row * shape.numel() + places.to(leaf.positions.device)
+        own = leaf.tensor[torch.isin(leaf.positions, wanted)]
     return float(own.max() - own.min()) if own.numel() else 0.0

@@ -1,9 +1,11 @@
 """Adapters: what a kind of model needs so that methods can treat all alike.
 
-adapter   what every kind offers          targets   the scalar that is explained
-text      classifiers and language models examples  encoded inputs and batches
-image     image classifiers               tokens    spelling, offsets, words
-plain     any nn.Module                   loading   names, folders, objects in memory
+adapter   what every kind offers                  example   one encoded input and its features
+text      classifiers, taggers, answers           batching  which examples stand in one batch
+writing   language models                         padding   how they may, measured
+image     image classifiers                       targets   the scalar that is explained
+plain     any nn.Module                           scoring   many perturbed inputs
+loading   names, folders, objects in memory       tokens    spelling, offsets, words
 """
 
 from whence.models.adapter import AbstractAdapter

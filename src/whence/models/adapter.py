@@ -2,61 +2,119 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
-from typing import Any, ClassVar
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
 from whence import cancel
-from whence.errors import InputError, ModelError, NumericsError
-from whence.models.examples import Example, pad
-from whence.models.targets import (
-    AbstractTarget,
-    Class,
-    Custom,
-    Predicted,
-    View,
-    field_of,
-    sum_of_terms,
-    unknown_label,
-)
-from whence.results import Explanation, Prediction
+from whence.core.interception import Interception, as_it_is
+from whence.core.layout import CannotSplit
+from whence.errors import InputError, ModelError, NumericsError, WhenceError
+from whence.models import padding
+from whence.models.example import Example, ExampleBatch, Features
+from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
+from whence.results import Explanation, Part, Prediction
 
-__all__ = ["AbstractAdapter"]
+__all__ = ["AbstractAdapter", "Kind"]
+
+Kind = Literal["text", "image", "module"]
+"""What a model reads."""
 
 
 class AbstractAdapter(ABC):
     """A model with what is needed to speak to it. The module itself is never changed."""
 
     task: ClassVar[str]
+    """Its name in `whence.load(task=…)`."""
+    kind: ClassVar[Kind]
+    writes: ClassVar[bool] = False
+    """Whether it goes on writing: `generate=` and `continuation=` are for these."""
+    speaks: ClassVar[bool] = False
+    """Whether its outputs are tokens of a vocabulary, not classes."""
+    fields: ClassVar[tuple[str, ...]] = ("logits",)
+    """The outputs that targets read."""
 
     def __init__(self, module: nn.Module, *, name: str = "", labels: Sequence[str] = ()):
-        if module.training:
-            raise ModelError(
-                "the model is in training mode, where dropout makes every run different. Type: model.eval()"
-            )
         self.module = module
+        self.check_training()
         self.name = name or type(module).__name__
         self.labels = tuple(labels) or _labels_of(module)
-        self._parameters = _parameters_of(module.forward)
+        self._accepted = _accepted_by(module)
+        self._facts: dict[str, Any] = {}
 
     # -- what a kind of model must say -----------------------------------------------------------------------
 
-    @property
     @abstractmethod
-    def sources(self) -> tuple[str, ...]:
-        """Names of the inputs that are explained."""
+    def encode_one(self, item: Any, **options: Any) -> Example:
+        """One input, encoded."""
 
     @abstractmethod
-    def encode(self, inputs: Any, **options: Any) -> tuple[list[Example], bool]:
-        """Examples, and whether a single one was passed."""
+    def split(self, inputs: Any) -> tuple[list[Any], bool]:
+        """The inputs one by one, for `encode_one`, and whether a single one was passed."""
 
-    def default_target(self) -> AbstractTarget:
+    def default_target(self, example: Example) -> AbstractTarget:
         return Predicted()
+
+    @property
+    def follows(self) -> str | None:
+        """The source whose tokens the outputs follow, one row for each; None where there is one row for all."""
+        return None
+
+    @property
+    def limit(self) -> int | None:
+        """The most tokens the model takes, where there is a limit."""
+        return None
+
+    # -- encoding --------------------------------------------------------------------------------------------
+
+    def encode(self, inputs: Any, **options: Any) -> tuple[list[Example], bool]:
+        """Examples, and whether a single one was passed. A list with something wrong in it says where."""
+        found, single = self.attempt(inputs, **options)
+        for n, made in enumerate(found):
+            if isinstance(made, WhenceError):
+                raise made if single else type(made)(f"input {n}: {made}") from None
+        return [made for made in found if isinstance(made, Example)], single
+
+    def attempt(self, inputs: Any, **options: Any) -> tuple[list[Example | WhenceError], bool]:
+        """`encode`, with the error in the place of an input that can't be encoded."""
+        items, single = self.split(inputs)
+        made: list[Example | WhenceError] = []
+        for item in items:
+            try:
+                made.append(item if isinstance(item, Example) else self.encode_one(item, **options))
+            except WhenceError as error:
+                made.append(error)
+        return made, single
+
+    def needs_weights(self, options: Mapping[str, Any]) -> bool:
+        """Whether encoding runs the model."""
+        return options.get("generate") is not None
+
+    def without_weights(self) -> AbstractAdapter:
+        """An adapter that can encode and no more."""
+        light = copy.copy(self)
+        light.module = _Shell(self.config)
+        return light
+
+    @property
+    def blank(self) -> str | None:
+        """What stands in a text where a word is to be filled in, where the model does that."""
+        return None
+
+    @property
+    def separator(self) -> str | None:
+        """The token that stands between texts, where the model reads any."""
+        return None
+
+    def tokens_in(self, text: str, pair: str | None = None) -> int | None:
+        """How many tokens a text has; None where the model reads none."""
+        return None
 
     # -- running ---------------------------------------------------------------------------------------------
 
@@ -65,32 +123,70 @@ class AbstractAdapter(ABC):
         return next((p.device for p in self.module.parameters()), torch.device("cpu"))
 
     @property
+    def dtype(self) -> torch.dtype:
+        return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+
+    @property
     def config(self) -> Any:
         return getattr(self.module, "config", None)
 
     @property
-    def padding_side(self) -> str:
-        return "right"
-
-    @property
-    def mixes_lengths(self) -> bool:
-        """Whether examples of different lengths can stand in one batch: only where a mask says what is padding."""
-        return "attention_mask" in self._parameters
+    def attends_across(self) -> bool:
+        """Whether one sequence attends to another: an encoder and a decoder."""
+        return self.kind == "text" and bool(getattr(self.config, "is_encoder_decoder", False))
 
     def fill(self) -> dict[str, int]:
         """What stands in the padding, per input."""
         return {}
 
-    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        """A padded batch on the model's device."""
-        batch = pad(examples, self.fill(), self.padding_side)
-        return {k: v.to(self.device) for k, v in batch.items()}
+    def side_of(self, name: str) -> str:
+        """The side of the source that an input goes with."""
+        return ""
 
-    def forward(self, batch: dict[str, Any]) -> Any:
+    def placed(self, name: str, value: Tensor) -> Tensor:
+        """An input of a batch where the model is."""
+        return value.to(self.device)
+
+    def beside(self, examples: Sequence[Example]) -> padding.Beside:
+        """How examples like these may stand beside each other. The model is asked once."""
+        differ = len({e.shape_key for e in examples}) > 1
+        beside: padding.Beside = self.once(f"beside, lengths {differ}", lambda: padding.measured(self, examples))
+        return beside
+
+    def collate(self, examples: Sequence[Example]) -> ExampleBatch:
+        """A batch on the model's device."""
+        differ = len({e.shape_key for e in examples}) > 1
+        side = self.beside(examples) if differ else "right"
+        if side not in ("right", "left"):
+            raise ModelError("examples of different lengths can't stand in one batch of this model: padding changes it")
+        return padding.padded(examples, self, side)
+
+    def forward(self, inputs: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
         cancel.check()
-        extra = {"use_cache": False} if "use_cache" in self._parameters else {}
-        return self.module(**batch, **extra)
+        extra = {"use_cache": False} if "use_cache" in self._accepted else {}
+        return self.module(**inputs, **extra)
+
+    def run(self, batch: ExampleBatch) -> Any:
+        """The outputs for a batch, as the model is."""
+        if not batch.looked_up:
+            return self.forward(batch.inputs)
+        mode = Interception(batch, {}, default=as_it_is)
+        with torch.no_grad(), mode:
+            return self.forward(mode.prepared())
+
+    def once(self, what: str, find: Callable[[], Any]) -> Any:
+        """A fact about the model that is measured once."""
+        if what not in self._facts:
+            self._facts[what] = find()
+        return self._facts[what]
+
+    def check_training(self) -> None:
+        """Dropout makes every run another: refuse it, in any part of the model."""
+        busy = next((name for name, m in self.module.named_modules() if m.training), None)
+        if busy is not None:
+            where = f"its part {busy!r} is" if busy else "the model is"
+            raise ModelError(f"{where} in training mode, where dropout makes every run different. Type: model.eval()")
 
     # -- perturbing ------------------------------------------------------------------------------------------
 
@@ -98,54 +194,98 @@ class AbstractAdapter(ABC):
         """`example` with every feature whose `keep` is False replaced. What `fill` may be depends on the model."""
         raise InputError(f"inputs of a {self.task} model can't be perturbed feature by feature")
 
+    def check_fill(self, fill: str) -> None:  # noqa: B027  (where there is one fill only, nothing is checked)
+        """An error for a fill that can't be had here."""
+
     # -- targets ---------------------------------------------------------------------------------------------
 
     def target(self, choice: Any) -> AbstractTarget:
         """What the user passed as `target=`, as a target."""
-        if choice is None:
-            return self.default_target()
         if isinstance(choice, AbstractTarget):
             return choice
         if callable(choice):
             return Custom(choice)
-        if isinstance(choice, (int, str, np.integer)):
+        if isinstance(choice, (int, str, np.integer)) and not isinstance(choice, bool):
             return Class(choice if isinstance(choice, str) else int(choice))
         raise InputError(
             f"can't explain target {choice!r}: pass a class index, a label, "
             "whence.contrast(a, b), whence.span(), or a function of the outputs"
         )
 
-    def score(
-        self, outputs: Any, examples: Sequence[Example], targets: Sequence[AbstractTarget]
-    ) -> tuple[Tensor, list[str]]:
+    def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
+        """The target for one example. A language model that is asked about words may need them in its input."""
+        return example, self.default_target(example) if choice is None else self.target(choice)
+
+    def score(self, outputs: Any, batch: ExampleBatch, targets: Sequence[AbstractTarget]) -> tuple[Tensor, list[str]]:
         """One score per example, and their names."""
         if isinstance(targets[0], Custom):
-            scores = targets[0].function(outputs)
-            return scores.reshape(len(examples)), [targets[0].name] * len(examples)
-        chosen = [t.terms(self.view(outputs, examples, n)) for n, t in enumerate(targets)]
-        return sum_of_terms(outputs, [terms for terms, _ in chosen]), [name for _, name in chosen]
+            return self._custom(targets[0], outputs, batch), [targets[0].name] * batch.examples
+        chosen = [t.terms(self.view(outputs, batch, n)) for n, t in enumerate(targets)]
+        return self.sum_of_terms(outputs, batch, [terms for terms, _ in chosen]), [name for _, name in chosen]
 
-    def view(self, outputs: Any, examples: Sequence[Example], n: int) -> View:
-        example = examples[n]
-        shift = self.shift(examples, n)
+    def _custom(self, target: Custom, outputs: Any, batch: ExampleBatch) -> Tensor:
+        scores = target.function(outputs)
+        if not isinstance(scores, Tensor) or scores.numel() != batch.examples:
+            if batch.examples > 1:  # it was perhaps written for one input
+                raise CannotSplit
+            shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise InputError(f"target {target.name!r} must give one score per example, not {shape}")
+        return scores.reshape(batch.examples)
+
+    def sum_of_terms(self, outputs: Any, batch: ExampleBatch, terms: Sequence[Sequence[Term]]) -> Tensor:
+        """One score per example from its terms, in few indexing operations."""
+        total: Tensor | None = None
+        for field in sorted({t.field for example in terms for t in example}):
+            value = field_of(outputs, field)
+            rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
+            places = [(n, *self._placed(batch, n, t.place)) for n, t in rows]
+            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
+            weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=value.dtype)
+            picked = value[where] * weights
+            owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=value.dtype)
+            owner[where[0], torch.arange(len(rows), device=value.device)] = 1
+            part = owner @ picked
+            total = part if total is None else total + part
+        assert total is not None
+        return total
+
+    def _placed(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
+        """A place in an example's own output, in the padded output of the batch."""
+        return place if self.follows is None else (batch.place(self.follows, n, place[0]), *place[1:])
+
+    def own_output(self, outputs: Any, batch: ExampleBatch, n: int, field: str) -> Tensor:
+        """A field of the output of example `n`, without padding."""
+        value = field_of(outputs, field)
+        if self.follows is None:
+            return value[n]
+        tokens = batch.inputs[self.follows].shape[1]
+        if value.shape[1] != tokens:
+            raise ModelError(
+                f"the model gives {value.shape[1]} rows of {field} for {tokens} tokens: they can't be matched. "
+                "Pass target=lambda outputs: … to say what to explain"
+            )
+        return batch.own(self.follows, n, value)
+
+    def view(self, outputs: Any, batch: ExampleBatch, n: int) -> View:
         return View(
-            outputs=lambda field: field_of(outputs, field)[n].detach().float(),
+            outputs=lambda field: self.own_output(outputs, batch, n, field).detach().float(),
             labels=self.labels,
             spell=self.spell,
             find=self.find,
-            position=None if example.position is None else example.position + shift,
-            continuation=example.continuation,
-            text=example.text or "",
+            read=self.read,
+            example=batch.rows[n],
         )
 
-    def shift(self, examples: Sequence[Example], n: int) -> int:
-        """How far padding moved the tokens of example `n`."""
-        return 0
-
     def spell(self, index: int) -> str:
+        """An output in words."""
         return self.labels[index] if index < len(self.labels) else f"class {index}"
 
+    def read(self, ids: Sequence[int]) -> str:
+        """Several outputs in words, one after the other."""
+        return " ".join(map(self.spell, ids))
+
     def find(self, label: str) -> int:
+        """The output of a name."""
         if label in self.labels:
             return self.labels.index(label)
         lowered = [known.lower() for known in self.labels]
@@ -153,85 +293,93 @@ class AbstractAdapter(ABC):
             return lowered.index(label.lower())
         raise unknown_label(label, self.labels)
 
+    def class_of(self, label: Any) -> int:
+        """The class that a label of a data set means: a name, a number, or a number as text."""
+        if isinstance(label, str):
+            known = {name.lower() for name in self.labels}
+            text = label.strip()
+            if text.lower() in known or not text.lstrip("-").isdigit():
+                return self.find(text)
+        number = int(label)
+        if self.labels and not 0 <= number < len(self.labels):
+            shown = ", ".join(f"{n}: {name}" for n, name in enumerate(self.labels[:8]))
+            raise InputError(f"the model has no class {number}; its classes are {shown}")
+        return number
+
     # -- results ---------------------------------------------------------------------------------------------
 
-    def predictions(self, outputs: Any, examples: Sequence[Example]) -> list[Prediction]:
-        """What the model said of each example; `prediction` for all, in few calls where each has a row of logits."""
+    def predictions(self, outputs: Any, batch: ExampleBatch) -> list[Prediction]:
+        """What the model said of each example: the classes and their scores, best first (at most ten)."""
         try:
             logits = field_of(outputs, "logits").detach().float()
         except InputError:
-            return [Prediction()] * len(examples)
-        if logits.dim() != 2 or any(e.position is not None for e in examples):
-            return [self.prediction(outputs, examples, n) for n in range(len(examples))]
+            return [Prediction()] * batch.examples
+        if self.follows is not None:
+            rows = [self.own_output(outputs, batch, n, "logits") for n in range(batch.examples)]
+            if not all(e.rows for e in batch.rows):
+                return [Prediction()] * batch.examples
+            logits = torch.stack([r[e.rows[0]].detach().float() for r, e in zip(rows, batch.rows, strict=True)])
+        if logits.dim() != 2:
+            return [Prediction()] * batch.examples
         top = logits.topk(min(10, logits.shape[1]))
         shares = self.probabilities(logits)
-        likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * len(examples)
+        likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * batch.examples
         return [
             Prediction(tuple(map(self.spell, best)), tuple(scores), tuple(p))
             for best, scores, p in zip(top.indices.tolist(), top.values.tolist(), likely, strict=True)
         ]
 
-    def prediction(self, outputs: Any, examples: Sequence[Example], n: int) -> Prediction:
-        """The classes and their scores, best first (at most ten)."""
-        view = self.view(outputs, examples, n)
-        try:
-            logits = view.outputs("logits")
-        except InputError:
-            return Prediction()
-        logits = logits if view.position is None else logits[view.position]
-        if logits.dim() != 1:
-            return Prediction()
-        top = logits.topk(min(10, logits.shape[0]))
-        shares = self.probabilities(logits)
-        return Prediction(
-            labels=tuple(self.spell(int(i)) for i in top.indices),
-            scores=tuple(float(v) for v in top.values),
-            probabilities=tuple(float(shares[i]) for i in top.indices) if shares is not None else (),
-        )
+    @property
+    def problem(self) -> Literal["single", "multi", "regression"]:
+        """What the outputs are: one class of several, any number of classes, or numbers."""
+        kind = getattr(self.config, "problem_type", None)
+        return {"regression": "regression", "multi_label_classification": "multi"}.get(kind, "single")  # type: ignore[return-value]
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
-        kind = getattr(self.config, "problem_type", None)
-        if kind == "regression" or logits.shape[-1] == 1:
+        if self.problem == "regression" or logits.shape[-1] == 1:
             return None
-        return logits.sigmoid() if kind == "multi_label_classification" else logits.softmax(-1)
+        return logits.sigmoid() if self.problem == "multi" else logits.softmax(-1)
 
-    def scores_of(self, relevance: dict[str, Tensor], examples: Sequence[Example], n: int) -> np.ndarray:
-        """Scores of example `n` from the relevance of a batch, padding cut away."""
-        parts = []
-        for name in self.sources:
-            if name in relevance:
-                row = relevance[name][n]
-                length = examples[n].inputs[name].shape[0]
-                shift = self.shift(examples, n) if not name.startswith("decoder") else 0
-                parts.append(row[shift : shift + length].float().cpu().numpy())
-        return np.concatenate(parts)
+    def scores_of(self, relevance: Mapping[str, Tensor], batch: ExampleBatch, n: int) -> np.ndarray:
+        """Scores of the features of example `n`, flat, from the relevance of a batch; padding is cut away."""
+        parts = batch.features(n, relevance)
+        made = [self.by_feature(part, r) for part, r in zip(batch.rows[n].parts, parts, strict=True)]
+        return np.concatenate([m.float().cpu().numpy().reshape(-1) for m in made])
+
+    def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
+        """The relevance of one source's elements, summed over what belongs to one feature."""
+        return relevance
 
     def explanation(self, example: Example, **values: Any) -> Explanation:
-        """An explanation of `example`."""
+        """An explanation of `example`. Scores are flat; they get the shape of the features."""
+        parts = example.parts
+        scores = np.asarray(values.pop("scores"))
         return Explanation(
+            scores=scores.reshape(parts[0].shape) if len(parts) == 1 else scores.reshape(-1),
+            parts=tuple(Part(p.source.name, p.source.kind, p.source.side, p.shape) for p in parts),
             tokens=example.tokens,
-            offsets=example.offsets,
-            word_ids=example.word_ids,
-            special=example.special,
-            sides=example.sides,
+            offsets=_joined(parts, "offsets"),
+            word_ids=_joined(parts, "word_ids"),
+            special=tuple(example.special.tolist()) if example.tokens else (),
+            sides=_joined(parts, "sides"),
             text=example.text,
             image=example.image,
             **values,
         )
 
-    def provenance(self) -> dict[str, Any]:
-        config = self.config
+    def facts(self) -> dict[str, Any]:
+        """What the model is, for the stamp of a result."""
         return {
             "model": self.name,
             "class": type(self.module).__name__,
-            "revision": getattr(config, "_commit_hash", None),
+            "revision": getattr(self.config, "_commit_hash", None),
             "dtype": str(next((p.dtype for p in self.module.parameters()), "")).removeprefix("torch."),
         }
 
     def check_finite(self, outputs: Any) -> None:
         """A clear error for NaN weights and overflow, in place of an explanation made of NaN."""
         try:
-            logits = field_of(outputs, "logits")
+            logits = field_of(outputs, self.fields[0])
         except InputError:
             return
         if torch.isfinite(logits).all() or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
@@ -246,10 +394,31 @@ class AbstractAdapter(ABC):
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
 
 
+class _Shell(nn.Module):
+    """Stands for a model where only its configuration is needed."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+        self.eval()
+
+
+def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:
+    """A property of all features, where every source has it."""
+    held = [getattr(part, name) for part in parts]
+    return tuple(item for part in held for item in part) if all(held) else ()
+
+
 def _labels_of(module: nn.Module) -> tuple[str, ...]:
     names = getattr(getattr(module, "config", None), "id2label", None) or {}
     return tuple(str(names[key]) for key in sorted(names, key=int))
 
 
-def _parameters_of(function: Any) -> frozenset[str]:
-    return frozenset(inspect.signature(function).parameters)
+def _accepted_by(module: nn.Module) -> frozenset[str]:
+    """The arguments that a model takes by name. A wrapper that takes anything hands it to the model inside."""
+    own = inspect.signature(module.forward).parameters
+    names = {n for n, p in own.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    if any(p.kind == p.VAR_KEYWORD for p in own.values()):
+        within = (inspect.signature(m.forward).parameters for m in list(module.modules())[1:])
+        names |= set(next((inner for inner in within if "input_ids" in inner), ())) - {"use_cache"}
+    return frozenset(names)

@@ -5,17 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.errors import InputError, UnknownNameError
-from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.core.batch import Source
+from whence.errors import InputError, OptionError, nearest
+from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.example import Example, Features
 
 __all__ = ["ImageClassifier"]
+
+PIXELS = "pixel_values"
+FILLS = ("black", "mean", "zero")
 
 
 class ImageClassifier(AbstractAdapter):
@@ -25,38 +29,39 @@ class ImageClassifier(AbstractAdapter):
     """
 
     task = "image-classification"
+    kind: ClassVar[Kind] = "image"
 
     def __init__(self, module: nn.Module, processor: Any = None, **options: Any):
         super().__init__(module, **options)
         self.processor = processor
 
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return ("pixel_values",)
-
-    @property
-    def mixes_lengths(self) -> bool:
-        return True
-
-    def encode(self, inputs: Any, **options: Any) -> tuple[list[Example], bool]:
+    def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, dict):
-            pixels = inputs.get("pixel_values")
-            if pixels is None:
+            pixels = inputs.get(PIXELS)
+            if not isinstance(pixels, Tensor):
                 raise InputError(f"encoded images must hold 'pixel_values'; got {sorted(inputs)}")
+            others = {k: v for k, v in inputs.items() if k != PIXELS}
             batch = pixels if pixels.dim() == 4 else pixels[None]
-            return [self._tensor(row) for row in batch], len(batch) == 1
+            return [self._tensor(row, others) for row in batch], len(batch) == 1
         if isinstance(inputs, Tensor) and inputs.dim() == 4:
-            return [self._tensor(row) for row in inputs], False
+            return list(inputs), False
         single = not isinstance(inputs, (list, tuple))
-        items: Sequence[Any] = [inputs] if single else inputs
+        items = [inputs] if single else list(inputs)
         if not items:
             raise InputError("the list of images is empty")
-        return [self._tensor(i) if isinstance(i, Tensor) else self._picture(i) for i in items], single
+        return items, single
 
-    def _tensor(self, pixels: Tensor) -> Example:
+    def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
+        return self._tensor(item, {}) if isinstance(item, Tensor) else self._picture(item)
+
+    def placed(self, name: str, value: Tensor) -> Tensor:
+        """Pixels in the precision of the model, as most image models demand."""
+        return value.to(self.device, self.dtype) if value.is_floating_point() else value.to(self.device)
+
+    def _tensor(self, pixels: Tensor, others: dict[str, Any]) -> Example:
         if pixels.dim() != 3:
             raise InputError(f"an image tensor has shape (channels, height, width), not {tuple(pixels.shape)}")
-        return Example({"pixel_values": pixels.float()}, image=_shown(pixels.float().numpy(force=True)))
+        return self._example(pixels, _shown(pixels.float().numpy(force=True)), others)
 
     def _picture(self, item: Any) -> Example:
         image = _opened(item)
@@ -70,42 +75,47 @@ class ImageClassifier(AbstractAdapter):
         array = np.asarray(image)
         array = array[..., None] if array.ndim == 2 else array
         encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
-        pixels = encoded["pixel_values"][0]
+        pixels = encoded[PIXELS][0]
         size = (pixels.shape[2], pixels.shape[1])
-        shown = np.asarray(image.convert("RGB").resize(size))
-        return Example({"pixel_values": pixels}, image=shown)
+        return self._example(pixels, np.asarray(image.convert("RGB").resize(size)), {})
 
-    def scores_of(self, relevance: dict[str, Tensor], examples: Sequence[Example], n: int) -> np.ndarray:
+    def _example(self, pixels: Tensor, shown: np.ndarray, others: dict[str, Any]) -> Example:
+        rows, columns = self._grid(pixels.shape[-2:])
+        patches = (rows, columns) != tuple(pixels.shape[-2:])
+        source = Source(PIXELS, "patch" if patches else "pixel")
+        return Example({PIXELS: pixels}, (Features(source, (rows, columns)),), shared=others, image=shown)
+
+    def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""
-        pixels = relevance["pixel_values"][n].float().sum(0)
-        rows, columns = self.grid(pixels.shape)
-        patches = pixels.reshape(rows, pixels.shape[0] // rows, columns, pixels.shape[1] // columns)
-        return patches.sum((1, 3)).cpu().numpy()
+        pixels = relevance.float().sum(0)
+        rows, columns = part.shape
+        return pixels.reshape(rows, pixels.shape[0] // rows, columns, pixels.shape[1] // columns).sum((1, 3))
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "black") -> Example:
         """Patches replaced by `black`, by the image's `mean` colour, or by `zero` (the processor's mean colour)."""
-        pixels = example.inputs["pixel_values"]
-        rows, columns = self.grid(pixels.shape[-2:])
+        pixels = example.inputs[PIXELS]
+        rows, columns = example.parts[0].shape
         marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool)).reshape(rows, columns)
         marks = marks.repeat_interleave(pixels.shape[-2] // rows, 0).repeat_interleave(pixels.shape[-1] // columns, 1)
-        return replace(
-            example, inputs={**example.inputs, "pixel_values": torch.where(marks, pixels, self._colour(pixels, fill))}
-        )
+        changed = torch.where(marks, pixels, self._colour(pixels, fill).to(pixels))
+        return replace(example, inputs={**example.inputs, PIXELS: changed})
+
+    def check_fill(self, fill: str) -> None:
+        known = (*FILLS, "mask", "pad", "unk")
+        if fill not in known:
+            raise OptionError(f"unknown fill {fill!r}.{nearest(fill, FILLS)} Known for images: {', '.join(FILLS)}")
 
     def _colour(self, pixels: Tensor, fill: str) -> Tensor:
-        if fill in ("black", "mask"):
-            mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
-            if mean is None or std is None or not getattr(self.processor, "do_normalize", True):
-                return torch.zeros(pixels.shape[0], 1, 1)
-            black = -torch.tensor(mean, dtype=pixels.dtype) / torch.tensor(std, dtype=pixels.dtype)
-            return black.reshape(-1, 1, 1).expand(pixels.shape[0], 1, 1)
+        self.check_fill(fill)
         if fill == "mean":
             return pixels.mean((1, 2), keepdim=True)
-        if fill == "zero":
+        mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
+        if fill == "zero" or mean is None or std is None or not getattr(self.processor, "do_normalize", True):
             return torch.zeros(pixels.shape[0], 1, 1)
-        raise UnknownNameError("fill", fill, ("black", "mean", "zero"))
+        black = -torch.tensor(mean) / torch.tensor(std)
+        return black.reshape(-1, 1, 1).expand(pixels.shape[0], 1, 1)
 
-    def grid(self, size: Sequence[int]) -> tuple[int, int]:
+    def _grid(self, size: Sequence[int]) -> tuple[int, int]:
         """Rows and columns of patches; pixels themselves where the model has no patches that tile the image."""
         height, width = size
         first = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
@@ -119,7 +129,8 @@ class ImageClassifier(AbstractAdapter):
 
 
 def _opened(item: Any) -> Any:
-    from PIL import Image, UnidentifiedImageError
+    """A PIL image."""
+    from PIL import Image, UnidentifiedImageError  # slow to import, and text models never need it
 
     if isinstance(item, Image.Image):
         return item

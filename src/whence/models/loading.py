@@ -13,11 +13,11 @@ import torch
 from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
-from whence.models import image, text
+from whence.models import image, text, writing
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 
-__all__ = ["BUNDLED", "as_model", "load"]
+__all__ = ["ADAPTERS", "BUNDLED", "load"]
 
 BUNDLED = ("sentiment", "digits")
 """Models that come with the package."""
@@ -27,44 +27,53 @@ HEADS: tuple[tuple[str, str, type[AbstractAdapter]], ...] = (
     ("ForSequenceClassification", "AutoModelForSequenceClassification", text.TextClassifier),
     ("ForTokenClassification", "AutoModelForTokenClassification", text.TokenClassifier),
     ("ForQuestionAnswering", "AutoModelForQuestionAnswering", text.QuestionAnswering),
-    ("ForMaskedLM", "AutoModelForMaskedLM", text.MaskedLM),
+    ("ForMaskedLM", "AutoModelForMaskedLM", writing.MaskedLM),
     ("ForImageClassification", "AutoModelForImageClassification", image.ImageClassifier),
-    ("ForConditionalGeneration", "AutoModelForSeq2SeqLM", text.Seq2SeqLM),
-    ("ForCausalLM", "AutoModelForCausalLM", text.CausalLM),
-    ("LMHeadModel", "AutoModelForCausalLM", text.CausalLM),
+    ("ForConditionalGeneration", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
+    ("ForSeq2SeqLM", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
+    ("ForCausalLM", "AutoModelForCausalLM", writing.CausalLM),
+    ("LMHeadModel", "AutoModelForCausalLM", writing.CausalLM),
 )
 TASKS = {adapter.task: (auto, adapter) for _, auto, adapter in reversed(HEADS)}
+ADAPTERS: tuple[type[AbstractAdapter], ...] = (*(adapter for _, adapter in TASKS.values()), PlainModule)
+"""Every kind of model."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
 def load(
-    model: str | Path | tuple[nn.Module, Any] | nn.Module,
+    model: str | Path | tuple[nn.Module, Any] | nn.Module | AbstractAdapter,
     *,
     task: str | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
+    allow_missing: bool = False,
 ) -> AbstractAdapter:
     """Load a model: a bundled name, a hub id, a local folder, or `(module, tokenizer or processor)`.
 
     >>> load("sentiment").labels
     ('negative', 'positive')
 
-    Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`.
+    Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
+    files do not have would be random numbers: they are an error, unless `allow_missing=True`.
     """
     if isinstance(model, AbstractAdapter):
+        model.check_training()
         return model
     if isinstance(model, nn.Module):
         return _adapter(model, None, task, name="")
-    if isinstance(model, tuple):
+    if isinstance(model, (tuple, list)):
         if len(model) != 2 or not isinstance(model[0], nn.Module):
             raise InputError("pass (module, tokenizer) or (module, image processor)")
+        if isinstance(model, list):
+            raise InputError("pass the module and its tokenizer as a tuple: (module, tokenizer)")
         return _adapter(model[0], model[1], task, name="")
-    return _from_files(str(model), task, device, _dtype(dtype), revision, trust_remote_code)
-
-
-as_model = load
+    if not isinstance(model, (str, Path)):
+        raise InputError(
+            f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, or (module, tokenizer)"
+        )
+    return _from_files(str(model), task, device, _dtype(dtype), revision, trust_remote_code, allow_missing)
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
@@ -78,7 +87,9 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
 
 
 def _adapter(module: nn.Module, companion: Any, task: str | None, name: str) -> AbstractAdapter:
-    kind = _kind(type(module).__name__, task)
+    module = _unwrapped(module)
+    config = getattr(module, "config", None)
+    kind = _kind(type(module).__name__, config, task)
     if kind is None:
         if companion is not None:
             raise ModelError(
@@ -86,19 +97,45 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, name: str) -> 
                 f"Pass task=, one of: {', '.join(TASKS)}"
             )
         return PlainModule(module, name=name)
-    return kind(module, companion, name=name or getattr(getattr(module, "config", None), "_name_or_path", ""))  # type: ignore[call-arg]
+    return _made(kind[1], module, companion, name or str(getattr(config, "_name_or_path", "") or ""))
 
 
-def _kind(class_name: str, task: str | None) -> Any:
+def _made(kind: Any, module: nn.Module, companion: Any, name: str) -> AbstractAdapter:
+    made: AbstractAdapter = kind(module, companion, name=name)
+    return made
+
+
+def _unwrapped(module: nn.Module) -> nn.Module:
+    """The model itself, out of wrappers that only say how it is run: in parallel, or compiled."""
+    while True:
+        inner = getattr(module, "_orig_mod", None)
+        if inner is None and isinstance(module, (nn.DataParallel, nn.parallel.DistributedDataParallel)):
+            inner = module.module
+        if not isinstance(inner, nn.Module):
+            return module
+        module = inner
+
+
+def _kind(class_name: str, config: Any, task: str | None) -> tuple[str, type[AbstractAdapter]] | None:
+    """The auto class and the adapter of a model; None where its name does not say what it does."""
     if task is not None:
         if task not in TASKS:
             raise UnknownNameError("task", task, TASKS)
-        return TASKS[task][1]
-    return next((adapter for ending, _, adapter in HEADS if class_name.endswith(ending)), None)
+        return TASKS[task]
+    found = next(((auto, adapter) for ending, auto, adapter in HEADS if class_name.endswith(ending)), None)
+    if found is not None and found[1] is writing.Seq2SeqLM and not getattr(config, "is_encoder_decoder", True):
+        return "AutoModelForImageTextToText", writing.CausalLM  # …ForConditionalGeneration is also said of decoders
+    return found
 
 
 def _from_files(
-    name: str, task: str | None, device: Any, dtype: torch.dtype, revision: str | None, trust_remote_code: bool
+    name: str,
+    task: str | None,
+    device: Any,
+    dtype: torch.dtype,
+    revision: str | None,
+    trust_remote_code: bool,
+    allow_missing: bool,
 ) -> AbstractAdapter:
     import transformers
 
@@ -108,12 +145,24 @@ def _from_files(
         config = transformers.AutoConfig.from_pretrained(source, **options)
         auto, kind = _auto_class(config, task, name)
         with _quiet():
-            module = getattr(transformers, auto).from_pretrained(source, dtype=dtype, use_safetensors=True, **options)
+            module, info = getattr(transformers, auto).from_pretrained(
+                source, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+            )
     except (OSError, ValueError) as error:
         raise _not_loaded(name, error) from error
+    missing = sorted(info.get("missing_keys", ()))
+    if missing and not allow_missing:
+        raise ModelError(
+            f"{name!r} has no weights for {_some(missing)} of {type(module).__name__}: they would be random numbers, "
+            "and others each time. Fine-tune it first, or pass another task= "
+            f"(one of {', '.join(TASKS)}), or allow_missing=True"
+        )
     module = module.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    companion = _companion(kind, source, options, name)
-    return kind(module, companion, name=name)
+    return _made(kind, module, _companion(kind, source, options, name), name)
+
+
+def _some(names: list[str]) -> str:
+    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
 
 
 @contextmanager
@@ -122,12 +171,12 @@ def _quiet() -> Iterator[None]:
     from transformers.utils import logging
 
     shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
+    logging.disable_progress_bar()  # type: ignore[no-untyped-call]
     try:
         yield
     finally:
         if shown:
-            logging.enable_progress_bar()
+            logging.enable_progress_bar()  # type: ignore[no-untyped-call]
 
 
 def _location(name: str) -> str:
@@ -143,32 +192,29 @@ def _location(name: str) -> str:
     return name
 
 
-def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, Any]:
-    if task is not None:
-        if task not in TASKS:
-            raise UnknownNameError("task", task, TASKS)
-        return TASKS[task]
-    for architecture in config.architectures or ():
-        for ending, auto, adapter in HEADS:
-            if architecture.endswith(ending):
-                return auto, adapter
+def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[AbstractAdapter]]:
+    for architecture in config.architectures or ("",):
+        found = _kind(architecture, config, task)
+        if found is not None:
+            return found
     raise ModelError(
         f"{name!r} does not say what it predicts (architectures: {config.architectures}). "
         f"Pass task=, one of: {', '.join(TASKS)}"
     )
 
 
-def _companion(kind: Any, source: str, options: dict[str, Any], name: str) -> Any:
+def _companion(kind: type[AbstractAdapter], source: str, options: dict[str, Any], name: str) -> Any:
     import transformers
 
-    wanted = transformers.AutoImageProcessor if kind is image.ImageClassifier else transformers.AutoTokenizer
+    reads_images = kind.kind == "image"
+    wanted = transformers.AutoImageProcessor if reads_images else transformers.AutoTokenizer
     try:
         companion = wanted.from_pretrained(source, **options)
-        if kind is not image.ImageClassifier and len(companion) <= len(set(companion.all_special_tokens)):
+        if not reads_images and len(companion) <= len(set(companion.all_special_tokens)):
             raise ValueError("it has no vocabulary")  # what transformers makes of a folder without tokenizer files
         return companion
     except (OSError, ValueError, ImportError, KeyError) as error:
-        what = "image processor" if kind is image.ImageClassifier else "tokenizer"
+        what = "image processor" if reads_images else "tokenizer"
         raise ModelError(
             f"{name!r} has weights but its {what} can't be loaded ({_first_line(error)}). "
             f"Load both yourself and pass them: whence.load((module, {what.split()[-1]}))"

@@ -2,111 +2,139 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import inspect
+from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
 from torch import Tensor
 
 from whence import cancel
+from whence.core.batch import FeatureKind, Source
 from whence.errors import InputError
-from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
-from whence.results import Explanation
+from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.example import Example, Features
+from whence.models.targets import field_of
 
 __all__ = ["PlainModule"]
 
+ALONE = "input"
+"""The name of a tensor that was passed without one."""
+
 
 class PlainModule(AbstractAdapter):
-    """A module that takes tensors: by name (a dict) or a single one. Ids are explained through the embedding that
-    looks them up, float inputs as they are. A float input (batch, token, hidden) gets one score per token."""
+    """A module that takes tensors: by name (a dict) or a single one, with the batch first.
+
+    Ids are explained through the embedding that looks them up, float inputs as they are. A float input
+    (batch, token, hidden) gets one score per token. Flags, numbers and tensors without a batch axis are handed on.
+    """
 
     task = "module"
+    kind: ClassVar[Kind] = "module"
 
-    def __init__(self, module: Any, **options: Any):
-        super().__init__(module, **options)
-        self._sources: tuple[str, ...] = ()
-        self._positional: str | None = None
-
-    @property
-    def sources(self) -> tuple[str, ...]:
-        return self._sources
-
-    def encode(self, inputs: Any, **options: Any) -> tuple[list[Example], bool]:
+    def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, Tensor):
-            self._positional = next(iter(self._ordered()), "input")
-            inputs = {self._positional: inputs}
+            inputs = {ALONE: inputs}
         if not isinstance(inputs, Mapping) or not any(isinstance(v, Tensor) for v in inputs.values()):
             raise InputError(
                 "a plain module takes tensors: a dict such as {'input_ids': ids} or one tensor, with the batch first. "
                 f"Got {type(inputs).__name__}."
             )
-        tensors = {k: v.detach() for k, v in inputs.items() if isinstance(v, Tensor)}
-        self._sources = _explained(tensors)
-        count = tensors[self._sources[0]].shape[0]
-        examples = [
-            self._example({k: v[n] for k, v in tensors.items() if v.dim() and v.shape[0] == count})
-            for n in range(count)
-        ]
-        return examples, count == 1
+        given = {k: v.detach() if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        sources = _explained(given)
+        count = given[sources[0].name].shape[0]
+        rows, shared = self._rows(given, sources, count)
+        sources = tuple(s for s in sources if s.name in rows)
+        examples = [self._example({k: v[n] for k, v in rows.items()}, shared, sources) for n in range(count)]
+        return list(examples), count == 1
 
-    def _ordered(self) -> Sequence[str]:
-        import inspect
+    def encode_one(self, item: Any, **options: Any) -> Example:
+        raise InputError("a plain module takes tensors, all at once")
 
-        return list(inspect.signature(self.module.forward).parameters)
+    def needs_weights(self, options: Mapping[str, Any]) -> bool:
+        return True
 
-    def _example(self, row: dict[str, Tensor]) -> Example:
-        first = row[self._sources[0]]
-        ids = not first.is_floating_point()
-        names = tuple(str(i) for i in first.tolist()) if ids and first.dim() == 1 else ()
-        return Example(row, tokens=names, special=(False,) * len(names))
+    def _rows(
+        self, given: dict[str, Any], sources: tuple[Source, ...], count: int
+    ) -> tuple[dict[str, Tensor], dict[str, Any]]:
+        """Inputs with a row for each example, and those without. Where sizes leave it open, the module is asked."""
+        first = sources[0].name
+        rows = {k: v for k, v in given.items() if isinstance(v, Tensor) and v.dim() and v.shape[0] == count}
+        certain = {first: rows[first]}
+        if count == 1 or len(rows) == 1:
+            return rows, {k: v for k, v in given.items() if k not in rows}
+        with torch.no_grad():
+            whole = field_of(self.forward(_moved(given, self.device)), "logits")
+            for choice in (rows, certain):
+                shared = {k: v for k, v in given.items() if k not in choice}
+                if self._same_alone(choice, shared, whole):
+                    return choice, shared
+        raise InputError(
+            f"can't tell which of {', '.join(map(repr, rows))} have the batch first: the module gives another answer "
+            "for one row alone. Pass one example at a time"
+        )
 
-    @property
-    def mixes_lengths(self) -> bool:
-        return False
+    def _same_alone(self, rows: dict[str, Tensor], shared: dict[str, Any], whole: Tensor) -> bool:
+        try:
+            alone = field_of(
+                self.forward(_moved({**{k: v[:1] for k, v in rows.items()}, **shared}, self.device)), "logits"
+            )
+        except Exception:  # shapes that do not fit: then it was not so
+            return False
+        scale = float(whole[:1].abs().max()) or 1.0
+        return alone.shape == whole[:1].shape and float((alone - whole[:1]).abs().max()) <= 1e-3 * scale
+
+    def _example(self, row: dict[str, Tensor], shared: dict[str, Any], sources: tuple[Source, ...]) -> Example:
+        return Example(row, tuple(_features(source, row[source.name]) for source in sources), shared=shared)
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "zero") -> Example:
         """Ids become 0, float features 0: a plain module has no mask token of its own."""
-        name = self._sources[0]
-        value = example.inputs[name]
-        marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool))
-        while marks.dim() < value.dim():
-            marks = marks.unsqueeze(-1)
-        return replace(example, inputs={**example.inputs, name: torch.where(marks, value, torch.zeros_like(value))})
+        inputs = dict(example.inputs)
+        for part, own in zip(example.parts, example.slices(), strict=True):
+            value = inputs[part.source.name]
+            marks = torch.from_numpy(np.ascontiguousarray(keep[own], dtype=bool))
+            marks = marks.reshape(*value.shape[: 1 if part.count == value.shape[0] else value.dim()])
+            marks = marks.reshape(*marks.shape, *(1,) * (value.dim() - marks.dim()))
+            inputs[part.source.name] = torch.where(marks, value, torch.zeros_like(value))
+        return replace(example, inputs=inputs)
 
-    def collate(self, examples: Sequence[Example]) -> dict[str, Tensor]:
-        return {k: torch.stack([e.inputs[k] for e in examples]).to(self.device) for k in examples[0].inputs}
-
-    def forward(self, batch: dict[str, Any]) -> Any:
+    def forward(self, inputs: dict[str, Any]) -> Any:
         cancel.check()
-        if self._positional is not None:
-            return self.module(batch[self._positional])
-        return self.module(**batch)
+        if set(inputs) == {ALONE} and next(iter(inspect.signature(self.module.forward).parameters), "") != ALONE:
+            return self.module(inputs[ALONE])
+        return self.module(**inputs)
 
-    def scores_of(self, relevance: dict[str, Tensor], examples: Sequence[Example], n: int) -> np.ndarray:
-        parts = []
-        for name in self.sources:
-            row = relevance[name][n].float()
-            if examples[n].inputs[name].is_floating_point() and row.dim() == 2:
-                row = row.sum(-1)  # (token, hidden): one score per token
-            parts.append(row.reshape(-1).cpu().numpy())
-        return np.concatenate(parts)
-
-    def explanation(self, example: Example, **values: Any) -> Explanation:
-        if len(example.tokens) != np.asarray(values["scores"]).shape[0]:
-            return Explanation(**values)
-        return super().explanation(example, **values)
+    def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
+        return relevance.reshape(part.count, -1).sum(1) if relevance.numel() != part.count else relevance
 
 
-def _explained(tensors: Mapping[str, Tensor]) -> tuple[str, ...]:
-    """Float inputs, or else the ids; masks and types are not explained."""
-    ids = tuple(n for n, v in tensors.items() if not v.is_floating_point() and v.dtype != torch.bool)
-    floats = tuple(n for n, v in tensors.items() if v.is_floating_point() and "mask" not in n)
-    words = tuple(n for n in ids if "mask" not in n and "type" not in n and "position" not in n)
+def _features(source: Source, value: Tensor) -> Features:
+    if not value.is_floating_point():
+        names = tuple(str(i) for i in value.tolist()) if value.dim() == 1 else ()
+        return Features(source, (value.numel(),), names)
+    return Features(source, (value.shape[0] if value.dim() == 2 else value.numel(),))
+
+
+def _moved(inputs: dict[str, Any], device: torch.device) -> dict[str, Any]:
+    return {k: v.to(device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
+
+
+def _explained(given: Mapping[str, Any]) -> tuple[Source, ...]:
+    """Float inputs, or else the ids; masks, types and positions are not explained."""
+    tensors = {k: v for k, v in given.items() if isinstance(v, Tensor) and v.dim() > 0}
+    ids = [n for n, v in tensors.items() if not v.is_floating_point() and v.dtype != torch.bool]
+    floats = [n for n, v in tensors.items() if v.is_floating_point() and "mask" not in n]
+    words = [n for n in ids if "mask" not in n and "type" not in n and "position" not in n]
     if "input_ids" in ids:
-        return ("input_ids", *(n for n in ids if n == "decoder_input_ids"))
+        floats, words = [], ["input_ids", *(n for n in ids if n == "decoder_input_ids")]
     if not (floats or words):
-        raise InputError(f"nothing to explain among the inputs {sorted(tensors)}")
-    return floats or words
+        raise InputError(f"nothing to explain among the inputs {sorted(given)}")
+    return tuple(Source(n, _kind(tensors[n])) for n in floats or words)
+
+
+def _kind(value: Tensor) -> FeatureKind:
+    if not value.is_floating_point() or value.dim() == 3:
+        return "token"
+    return "column" if value.dim() <= 2 else "pixel"

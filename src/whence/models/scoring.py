@@ -10,10 +10,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example, batches
+from whence.models.batching import batches, budget_of
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget, Custom, Term, field_of
 from whence.progress import track
 
@@ -45,7 +45,7 @@ class Scorer:
 
     def __init__(self, model: AbstractAdapter, *, batch_tokens: int | None = None, progress: bool | None = False):
         self.model = model
-        self.budget = batch_tokens or (65536 if model.device.type == "cuda" else 4096)
+        self.budget = batch_tokens or budget_of(model.device, "score")
         self.progress = progress
         self.forwards = 0
         """Inputs that went through the model, repeated ones not counted."""
@@ -55,10 +55,11 @@ class Scorer:
         """Decide a target on `example`: which class is the predicted one, which token the runner-up."""
         if isinstance(target, Custom):
             return FixedTarget((), target.name, target)
+        batch = self.model.collate([example])
         with torch.no_grad():
-            outputs = self.model.forward(self.model.collate([example]))
+            outputs = self.model.run(batch)
         self.model.check_finite(outputs)
-        terms, name = target.terms(self.model.view(outputs, [example], 0))
+        terms, name = target.terms(self.model.view(outputs, batch, 0))
         return FixedTarget(tuple(_relative(t, example) for t in terms), name)
 
     def scores(self, examples: Sequence[Example], targets: Sequence[FixedTarget]) -> np.ndarray:
@@ -81,7 +82,12 @@ class Scorer:
                 new[key] = n
         order, places = list(new), list(new.values())
         todo = [examples[n] for n in places]
-        parts = list(batches(todo, self.budget, equal_lengths=not self.model.mixes_lengths))
+        custom = targets is not None and any(t.custom is not None for t in targets)
+        beside = self.model.beside(todo) if len(todo) > 1 else "equal"
+        parts = list(
+            batches(todo, self.budget, mixes=beside in ("right", "left") and not custom, alone=beside == "alone",
+                    keys=[bool(e.looked_up) for e in todo])
+        )  # fmt: skip
         for part in track(parts, "model", len(todo), map(len, parts), show=self.progress):
             chosen = [todo[i] for i in part]
             wanted = [targets[places[i]] for i in part] if targets is not None else None
@@ -91,38 +97,44 @@ class Scorer:
         return [self._known[key] for key in keys]
 
     def _run(self, examples: list[Example], targets: list[FixedTarget] | None) -> list[np.ndarray]:
+        batch = self.model.collate(examples)
         with torch.inference_mode():
-            outputs = self.model.forward(self.model.collate(examples))
+            outputs = self.model.run(batch)
             if targets is None:
-                return [self._row(outputs, examples, n) for n in range(len(examples))]
-            if targets[0].custom is not None:
-                return list(targets[0].custom.function(outputs).double().cpu().numpy())
-            return [np.asarray(self._sum(outputs, examples, n, t.terms)) for n, t in enumerate(targets)]
+                return [self._row(outputs, batch, n) for n in range(len(examples))]
+            if targets[0].custom is None:
+                return [np.asarray(self._sum(outputs, batch, n, t.terms)) for n, t in enumerate(targets)]
+            scores = targets[0].custom.function(outputs).double().cpu().numpy().reshape(-1)
+        if len(scores) == len(examples):
+            return list(scores)
+        return [row for e, t in zip(examples, targets, strict=True) for row in self._run([e], [t])]
 
-    def _row(self, outputs: Any, examples: list[Example], n: int) -> np.ndarray:
-        logits: Tensor = field_of(outputs, "logits")[n]
-        position = self._position(examples, n)
-        return (logits if position is None else logits[position]).float().cpu().numpy()
+    def _row(self, outputs: Any, batch: ExampleBatch, n: int) -> np.ndarray:
+        logits = self.model.own_output(outputs, batch, n, "logits")
+        rows = batch.rows[n].rows
+        row: np.ndarray = (logits[rows[0]] if rows else logits).float().cpu().numpy()
+        return row
 
-    def _sum(self, outputs: Any, examples: list[Example], n: int, terms: tuple[Term, ...]) -> float:
-        start = self._position(examples, n)
+    def _sum(self, outputs: Any, batch: ExampleBatch, n: int, terms: tuple[Term, ...]) -> float:
         total = 0.0
         for term in terms:
-            place = term.place if start is None or term.field != "logits" else (term.place[0] + start, *term.place[1:])
-            total += term.weight * float(field_of(outputs, term.field)[n][place])
+            place = _absolute(term, batch.rows[n]).place
+            total += term.weight * float(field_of(outputs, term.field)[n][self.model._placed(batch, n, place)])
         return total
-
-    def _position(self, examples: list[Example], n: int) -> int | None:
-        position = examples[n].position
-        return None if position is None else position + self.model.shift(examples, n)
 
     @staticmethod
     def _key(example: Example, target: FixedTarget | None) -> bytes:
-        parts = [name.encode() + value.numpy(force=True).tobytes() for name, value in sorted(example.inputs.items())]
-        return b"|".join([repr((example.position, target)).encode(), *parts])
+        shared = id(example.shared) if example.shared else 0
+        return repr((example.rows, shared, target)).encode() + example.content()
 
 
 def _relative(term: Term, example: Example) -> Term:
-    if example.position is None or term.field != "logits":
-        return term
-    return term._replace(place=(term.place[0] - example.position, *term.place[1:]))
+    return _moved(term, -example.rows[0]) if example.rows else term
+
+
+def _absolute(term: Term, example: Example) -> Term:
+    return _moved(term, example.rows[0]) if example.rows else term
+
+
+def _moved(term: Term, by: int) -> Term:
+    return term._replace(place=(term.place[0] + by, *term.place[1:])) if term.field == "logits" else term

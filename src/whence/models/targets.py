@@ -2,6 +2,7 @@
 
 Every built-in target is a weighted sum of entries of the model's output, chosen per example after the forward pass
 (the predicted class is known only then). So explanations are linear in the target, and batches can mix targets.
+A target sees an example's own output, as if it were alone: padding is not its business.
 """
 
 from __future__ import annotations
@@ -11,10 +12,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from whence.errors import InputError, UnknownNameError
+from whence.models.example import Example
 
 __all__ = [
     "AbstractTarget",
@@ -47,18 +50,24 @@ class View(NamedTuple):
     """What a target sees of one example: its outputs, detached, and how to name and find their entries."""
 
     outputs: Callable[[str], Tensor]
-    """Field name to this example's output."""
+    """Field name to this example's output, padding cut away."""
     labels: Sequence[str]
     """Class names; empty for language models."""
     spell: Callable[[int], str]
     """Index of an output to words."""
     find: Callable[[str], int]
     """Words to index of an output."""
-    position: int | None
-    """Where a language model predicts its next token (or its mask); None for classifiers."""
-    continuation: tuple[int, ...] = ()
-    """Ids of the given or generated continuation, whose predictions start at `position`."""
-    text: str = ""
+    read: Callable[[Sequence[int]], str]
+    """Several indices to words."""
+    example: Example
+
+    @property
+    def rows(self) -> tuple[int, ...]:
+        """Tokens at which a language model is asked what comes; empty for classifiers.
+
+        Where something is written already, that is the first of its tokens; `Span` asks about all of them.
+        """
+        return self.example.rows[:1] if self.example.written else self.example.rows
 
 
 class AbstractTarget(ABC):
@@ -72,29 +81,40 @@ class AbstractTarget(ABC):
 def _index_of(choice: int | str, view: View, size: int) -> int:
     if isinstance(choice, str):
         return view.find(choice)
-    index = int(choice)
-    if not -size <= index < size:
-        raise InputError(f"class {index} does not exist: the model has {size} outputs, 0 to {size - 1}")
-    return index % size
+    if not 0 <= choice < size:
+        raise InputError(f"class {choice} does not exist: the model has {size} outputs, 0 to {size - 1}")
+    return choice
 
 
-def _place(view: View, index: int) -> tuple[int, ...]:
-    return (index,) if view.position is None else (view.position, index)
-
-
-def _scores(view: View) -> Tensor:
+def _classes(view: View) -> Tensor:
+    """One score per class, (row, class): a row for each predicting token, one for a classifier."""
     logits = view.outputs("logits")
-    return logits if view.position is None else logits[view.position]
+    if view.rows:
+        return logits[list(view.rows)]
+    if logits.dim() != 1:
+        raise InputError(
+            f"the model gives {tuple(logits.shape)} numbers for an input, not one per class. "
+            "Pass target=lambda outputs: … to say what to explain"
+        )
+    return logits[None]
+
+
+def _places(view: View, index: int) -> list[tuple[int, ...]]:
+    return [(row, index) for row in view.rows] if view.rows else [(index,)]
 
 
 @dataclass(frozen=True)
 class Predicted(AbstractTarget):
-    """The class with the highest score."""
+    """The output with the highest score."""
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        scores = _scores(view).reshape(-1)
-        index = int(scores.argmax())
-        return [Term(_place(view, index))], view.spell(index)
+        logits = view.outputs("logits")
+        if view.rows or logits.dim() == 1:
+            best = _classes(view).argmax(-1).tolist()
+            places = [(row, index) for row, index in zip(view.rows, best, strict=True)] if view.rows else [(best[0],)]
+            return [Term(place) for place in places], view.read(best)
+        place = np.unravel_index(int(logits.argmax()), tuple(logits.shape))
+        return [Term(tuple(int(i) for i in place))], f"output {', '.join(str(int(i)) for i in place)}"
 
 
 @dataclass(frozen=True)
@@ -104,8 +124,8 @@ class Class(AbstractTarget):
     choice: int | str
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        index = _index_of(self.choice, view, _scores(view).shape[-1])
-        return [Term(_place(view, index))], view.spell(index)
+        index = _index_of(self.choice, view, _classes(view).shape[-1])
+        return [Term(place) for place in _places(view, index)], view.spell(index)
 
 
 @dataclass(frozen=True)
@@ -116,103 +136,179 @@ class Contrast(AbstractTarget):
     that: int | str
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        size = _scores(view).shape[-1]
+        size = _classes(view).shape[-1]
         this, that = _index_of(self.this, view, size), _index_of(self.that, view, size)
-        terms = [Term(_place(view, this)), Term(_place(view, that), -1.0)]
+        terms = [Term(p) for p in _places(view, this)] + [Term(p, -1.0) for p in _places(view, that)]
         return terms, f"{view.spell(this)} rather than {view.spell(that)}"
 
 
 @dataclass(frozen=True)
 class Next(AbstractTarget):
-    """The next token against the runner-up (or alone). Logits of language models have no zero of their own."""
+    """What comes: at every predicting token the best output against the runner-up (or alone).
+
+    Logits of language models have no zero of their own.
+    """
 
     choice: int | str | None = None
     against_runner_up: bool = True
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        assert view.position is not None
-        scores = _scores(view)
-        chosen = int(scores.argmax()) if self.choice is None else _index_of(self.choice, view, scores.shape[-1])
-        terms, name = [Term((view.position, chosen))], view.spell(chosen)
-        if self.against_runner_up:
-            rival = _runner_up(scores, chosen)
-            terms.append(Term((view.position, rival), -1.0))
-            name = f"{name} rather than {view.spell(rival)}"
-        return terms, name
+        scores = _classes(view)
+        terms: list[Term] = []
+        chosen, rivals = [], []
+        for row, values in zip(view.rows, scores, strict=True):
+            best = int(values.argmax()) if self.choice is None else _index_of(self.choice, view, scores.shape[-1])
+            chosen.append(best)
+            terms.append(Term((row, best)))
+            if self.against_runner_up:
+                rivals.append(_runner_up(values, best))
+                terms.append(Term((row, rivals[-1]), -1.0))
+        return terms, view.read(chosen) + (f" rather than {view.read(rivals)}" if rivals else "")
 
 
 def _runner_up(scores: Tensor, chosen: int) -> int:
     best = scores.topk(2).indices.tolist()
-    return best[1] if best[0] == chosen else best[0]
+    return int(best[1] if best[0] == chosen else best[0])
 
 
 @dataclass(frozen=True)
 class Span(AbstractTarget):
-    """Tokens `start` to `stop` of the continuation, each against its runner-up; the whole of it by default."""
+    """Tokens `start` to `stop` of what is written, each against its runner-up; the whole of it by default."""
 
     start: int = 0
     stop: int | None = None
     against_runner_up: bool = True
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        assert view.position is not None
-        chosen = range(len(view.continuation))[self.start : self.stop]
+        written = view.example.written
+        chosen = range(len(written))[self.start : self.stop]
         if not chosen:
             raise InputError(
-                f"span({self.start}, {self.stop}) holds no token: the continuation has {len(view.continuation)}. "
+                f"span({self.start}, {self.stop}) holds no token: the continuation has {len(written)}. "
                 "Pass continuation='…' or generate=N to explain."
             )
+        logits = view.outputs("logits")
         terms: list[Term] = []
         for n in chosen:
-            row, token = view.position + n, view.continuation[n]
+            row, token = view.example.rows[n], written[n]
             terms.append(Term((row, token)))
             if self.against_runner_up:
-                terms.append(Term((row, _runner_up(view.outputs("logits")[row], token)), -1.0))
-        return terms, "".join(view.spell(view.continuation[n]) for n in chosen)
+                terms.append(Term((row, _runner_up(logits[row], token)), -1.0))
+        return terms, view.read([written[n] for n in chosen])
 
 
 @dataclass(frozen=True)
 class TokenLabel(AbstractTarget):
-    """The label of one token (token classification). Default: the most certain label that is not the first one."""
+    """The label of one token (token classification).
+
+    Default: of all ordinary tokens the one whose label other than "O" (or the first) is most certain.
+    """
 
     position: int | None = None
     choice: int | str | None = None
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         logits = view.outputs("logits")
-        position = self.position
-        if position is None:
-            outside = view.labels.index("O") if "O" in view.labels else 0
-            others = logits.softmax(-1).clone()
-            others[:, outside] = -1
-            position = int(others.max(-1).values.argmax())
+        position = self._most_certain(view, logits) if self.position is None else self.position
         if not 0 <= position < logits.shape[0]:
             raise InputError(f"token {position} does not exist: the input has {logits.shape[0]} tokens")
         row = logits[position]
         index = int(row.argmax()) if self.choice is None else _index_of(self.choice, view, row.shape[-1])
         return [Term((position, index))], f"{view.spell(index)} at token {position}"
 
+    def _most_certain(self, view: View, logits: Tensor) -> int:
+        shares = logits.softmax(-1)
+        if self.choice is None:
+            outside = list(view.labels).index("O") if "O" in view.labels else 0
+            shares = shares.index_fill(1, torch.tensor([outside], device=shares.device), -1.0)
+            certain = shares.max(-1).values
+        else:
+            certain = shares[:, _index_of(self.choice, view, logits.shape[-1])]
+        special = torch.from_numpy(view.example.special[: len(certain)]).to(certain.device)
+        return int(certain.masked_fill(special, -2.0).argmax() if not bool(special.all()) else certain.argmax())
+
 
 @dataclass(frozen=True)
 class Answer(AbstractTarget):
-    """The answer of a question-answering model: start logit + end logit, of the best span by default."""
+    """The answer of a question-answering model: start logit + end logit of a span of the context.
+
+    The best span by default; one that is given by its tokens or by its text.
+    """
 
     start: int | None = None
     end: int | None = None
+    text: str | None = None
+    longest: int = 30
+    """Tokens that an answer may have, where it is not given."""
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        start, end = view.outputs("start_logits"), view.outputs("end_logits")
-        first = int(start.argmax()) if self.start is None else self.start
-        last = first + int(end[first:].argmax()) if self.end is None else self.end
-        return [
-            Term((first,), 1.0, "start_logits"),
-            Term((last,), 1.0, "end_logits"),
-        ], f"answer tokens {first} to {last}"
+        starts, ends = view.outputs("start_logits"), view.outputs("end_logits")
+        if self.start is not None:
+            first = self.start
+            last = first + int(ends[first:].argmax()) if self.end is None else self.end
+            if not 0 <= first <= last < len(starts):
+                raise InputError(f"tokens {first} to {last} are no span of the input, which has {len(starts)} tokens")
+        else:
+            first, last = self._best(view, starts, ends)
+        terms = [Term((first,), 1.0, "start_logits"), Term((last,), 1.0, "end_logits")]
+        return terms, _written(view.example, first, last) or f"answer tokens {first} to {last}"
+
+    def _best(self, view: View, starts: Tensor, ends: Tensor) -> tuple[int, int]:
+        """The span of the highest score, among those that may be the answer."""
+        tokens = torch.arange(len(starts), device=starts.device)
+        gap = tokens[None] - tokens[:, None]
+        allowed = (gap >= 0) & (gap < self.longest)
+        context = torch.from_numpy(_context(view.example)).to(starts.device)
+        allowed &= context[:, None] & context[None]
+        if self.text is not None:
+            allowed = torch.zeros_like(allowed)
+            for first, last in _occurrences(view.example, self.text):
+                allowed[first, last] = True
+        scores = (starts[:, None] + ends[None]).masked_fill(~allowed, -torch.inf)
+        best = int(scores.argmax())
+        return divmod(best, len(starts))
+
+
+def _context(example: Example) -> np.ndarray:
+    """Which tokens an answer may have: those of the second text, or all ordinary ones where there is no second."""
+    special, sides = example.special, example.parts[0].sides
+    second = np.array([side == "second" for side in sides], dtype=bool) if sides else ~special
+    found = second & ~special
+    return found if found.any() else np.ones(len(special), dtype=bool)
+
+
+def _occurrences(example: Example, answer: str) -> list[tuple[int, int]]:
+    """First and last token of every place where the text of the context reads `answer`."""
+    part = example.parts[0]
+    text, wanted = example.text or "", answer.strip()
+    context = np.flatnonzero(_context(example))
+    found = []
+    begin = text.lower().find(wanted.lower()) if part.offsets and wanted else -1
+    while begin >= 0:
+        end = begin + len(wanted)
+        inside = [int(i) for i in context if part.offsets[i][0] < end and part.offsets[i][1] > begin]
+        if inside:
+            found.append((inside[0], inside[-1]))
+        begin = text.lower().find(wanted.lower(), begin + 1)
+    if not found:
+        raise InputError(f"the answer {answer!r} does not stand in the context; pass words that do")
+    return found
+
+
+def _written(example: Example, first: int, last: int) -> str:
+    """The text from one token to another."""
+    part = example.parts[0]
+    if part.offsets and example.text is not None:
+        return example.text[part.offsets[first][0] : part.offsets[last][1]].strip()
+    return "".join(part.names[first : last + 1]).strip()
 
 
 @dataclass(frozen=True)
 class Custom(AbstractTarget):
-    """Any function of the model's outputs that returns one score per example."""
+    """Any function of the model's outputs that returns one score per example.
+
+    It never sees padding that was not in the input: inputs of different lengths are run apart.
+    """
 
     function: Callable[[Any], Tensor]
 
@@ -225,7 +321,7 @@ class Custom(AbstractTarget):
 
 
 def contrast(this: int | str, that: int | str) -> Contrast:
-    """Explain why `this` rather than `that`: classes, labels, or tokens such as " Paris" and " London"."""
+    """Explain why `this` rather than `that`: classes, labels, or words such as " Paris" and " London"."""
     return Contrast(this, that)
 
 
@@ -253,25 +349,6 @@ def field_of(outputs: Any, field: str) -> Tensor:
     if not isinstance(value, Tensor):
         raise InputError(f"the model's output has no {field!r}; pass target=lambda outputs: … to say what to explain")
     return value
-
-
-def sum_of_terms(outputs: Any, terms: Sequence[Sequence[Term]]) -> Tensor:
-    """One score per example from its terms, in few indexing operations."""
-    total: Tensor | None = None
-    for field in sorted({t.field for example in terms for t in example}):
-        value = field_of(outputs, field)
-        rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
-        where = tuple(
-            torch.tensor(column, device=value.device) for column in zip(*((n, *t.place) for n, t in rows), strict=True)
-        )
-        weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=value.dtype)
-        picked = value[where] * weights
-        owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=value.dtype)
-        owner[where[0], torch.arange(len(rows), device=value.device)] = 1
-        part = owner @ picked
-        total = part if total is None else total + part
-    assert total is not None
-    return total
 
 
 def unknown_label(name: str, labels: Sequence[str]) -> UnknownNameError:

@@ -137,7 +137,7 @@ class TCAV(Drawn):
     alpha: float = 0.05
     seed: int = 0
     standardised: bool = True
-    provenance: dict[str, Any] = field(default_factory=dict)
+    stamp: dict[str, Any] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.layers)

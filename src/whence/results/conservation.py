@@ -35,6 +35,11 @@ class Conservation:
         return self.target - self.total
 
     @property
+    def scale(self) -> float:
+        """The largest amount on the receipt: what rounding errors are measured by."""
+        return max(abs(self.target), abs(self.inputs), *(abs(amount) for amount in self.sinks.values()), 1e-12)
+
+    @property
     def relative_error(self) -> float:
         return abs(self.error) / max(abs(self.target), 1e-12)
 

@@ -51,7 +51,7 @@ class Diagnosis:
     model: str
     examples: int
     sections: tuple[Section, ...]
-    provenance: Mapping[str, Any] = field(default_factory=dict)
+    stamp: Mapping[str, Any] = field(default_factory=dict)
 
     def __getitem__(self, name: str) -> Section:
         for section in self.sections:
@@ -80,7 +80,7 @@ class Diagnosis:
         sections = tuple(
             Section(**{**s, **{k: tuple(s[k]) for k in ("rows", "points", "notes")}}) for s in data["sections"]
         )
-        return cls(data["model"], data["examples"], sections, data["provenance"])
+        return cls(data["model"], data["examples"], sections, data["stamp"])
 
     def save(self, path: str | Path) -> Path:
         """Write to `path` by its suffix: .json is exact, .html has the plots, .md is for reading."""

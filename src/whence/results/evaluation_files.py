@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from whence.errors import InputError, MissingExtraError
+from whence.errors import InputError
+from whence.extras import need_parquet
+from whence.results.measured import Axis, Measured
 
 if TYPE_CHECKING:
     from whence.results.evaluation import Evaluation
@@ -104,8 +106,6 @@ def to_dict(result: Evaluation) -> dict[str, Any]:
 
 
 def from_dict(cls: type[Evaluation], data: dict[str, Any]) -> Evaluation:
-    from whence.results.evaluation import Axis, Measured  # a result knows its file format and the format knows it
-
     if data.get("format") != FORMAT or "measured" not in data:
         raise InputError(f"this is no evaluation of format {FORMAT}: write one with Evaluation.save('x.json')")
     measured = {
@@ -138,13 +138,9 @@ def _csv(result: Evaluation) -> str:
 
 
 def _parquet(result: Evaluation) -> bytes:
-    try:
-        import pyarrow
-        import pyarrow.parquet
-    except ImportError:
-        raise MissingExtraError("pyarrow", "data", "writing .parquet") from None
+    arrow, parquet = need_parquet("writing .parquet")
     sink = io.BytesIO()
-    pyarrow.parquet.write_table(pyarrow.Table.from_pylist(result.table()), sink)
+    parquet.write_table(arrow.Table.from_pylist(result.table()), sink)
     return sink.getvalue()
 
 

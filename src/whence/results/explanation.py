@@ -4,37 +4,17 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, NamedTuple
+from typing import Any, Literal
 
 import numpy as np
 
-from whence.errors import InputError
+from whence.errors import InputError, UnknownNameError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
+from whence.results.prediction import Part, Prediction, Word
 from whence.results.showing import Drawn, save_as
 
-__all__ = ["Explanation", "Prediction", "Word"]
-
-
-@dataclass(frozen=True)
-class Prediction:
-    """What the model said: the classes it knows (or the best few) and their scores, highest first."""
-
-    labels: tuple[str, ...] = ()
-    scores: tuple[float, ...] = ()
-    probabilities: tuple[float, ...] = ()
-
-    @property
-    def label(self) -> str:
-        return self.labels[0] if self.labels else ""
-
-
-class Word(NamedTuple):
-    """A word, the tokens it was made of, and their joint score."""
-
-    text: str
-    score: float
-    tokens: tuple[int, ...]
+__all__ = ["Explanation"]
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,7 +27,7 @@ class Explanation(Drawn):
     """
 
     scores: np.ndarray
-    """One number per token, or per patch (rows, columns) of an image."""
+    """One number per token, or per patch (rows, columns) of an image. Those of several inputs follow each other."""
     tokens: tuple[str, ...] = ()
     """The tokens as they read in the text; empty for images."""
     target: str = ""
@@ -55,7 +35,7 @@ class Explanation(Drawn):
     target_score: float = float("nan")
     method: str = ""
     options: dict[str, Any] = field(default_factory=dict)
-    prediction: Prediction = Prediction()
+    prediction: Prediction = field(default_factory=Prediction)
     conservation: Conservation | None = None
     text: str | None = None
     offsets: tuple[tuple[int, int], ...] = ()
@@ -70,7 +50,9 @@ class Explanation(Drawn):
     class_specific: bool = True
     left_out: float = 0.0
     """Relevance of features that were left out of `scores`."""
-    provenance: dict[str, Any] = field(default_factory=dict)
+    parts: tuple[Part, ...] = ()
+    """One for each input of the model that is explained; together they are `scores`."""
+    stamp: dict[str, Any] = field(default_factory=dict)
     """Model, versions, options: what it takes to do this again."""
 
     def __post_init__(self) -> None:
@@ -79,6 +61,8 @@ class Explanation(Drawn):
         object.__setattr__(self, "scores", scores)
         if self.tokens and len(self.tokens) != scores.shape[0]:
             raise ValueError(f"{len(self.tokens)} tokens but {scores.shape[0]} scores")
+        if self.parts and sum(part.count for part in self.parts) != scores.size:
+            raise ValueError(f"parts of {[part.count for part in self.parts]} features but {scores.size} scores")
 
     def __len__(self) -> int:
         return int(self.scores.size)
@@ -86,6 +70,20 @@ class Explanation(Drawn):
     @property
     def is_image(self) -> bool:
         return self.scores.ndim == 2
+
+    def part(self, source: str) -> np.ndarray:
+        """The scores of one input, in the shape of its features.
+
+        >>> exp = Explanation(np.arange(6.0), parts=(Part("ids", shape=(2,)), Part("pixels", "patch", shape=(2, 2))))
+        >>> exp.part("pixels").tolist()
+        [[2.0, 3.0], [4.0, 5.0]]
+        """
+        start = 0
+        for part in self.parts:
+            if part.source == source:
+                return self.scores.reshape(-1)[start : start + part.count].reshape(part.shape)
+            start += part.count
+        raise UnknownNameError("part", source, [part.source for part in self.parts])
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -119,8 +117,8 @@ class Explanation(Drawn):
 
     def _word_text(self, group: list[int]) -> str:
         spans = [self.offsets[i] for i in group] if self.offsets and self.text is not None else []
-        if spans and spans[0] != (0, 0) and not self.sides:
-            return self.text[spans[0][0] : spans[-1][1]].strip()  # type: ignore[index]
+        if self.text is not None and spans and spans[0] != (0, 0):
+            return self.text[spans[0][0] : spans[-1][1]].strip()
         return "".join(self.tokens[i] for i in group).strip()
 
     def _merged(self, group: list[int], merge: str) -> float:
@@ -152,8 +150,16 @@ class Explanation(Drawn):
             word_ids=pick(self.word_ids),
             special=pick(self.special),
             sides=pick(self.sides),
+            parts=self._parts_of(keep),
             left_out=self.left_out + left_out,
         )
+
+    def _parts_of(self, keep: list[bool]) -> tuple[Part, ...]:
+        made, start = [], 0
+        for part in self.parts:
+            made.append(replace(part, shape=(sum(keep[start : start + part.count]),)))
+            start += part.count
+        return tuple(made)
 
     # -- saving and showing ----------------------------------------------------------------------------------
 

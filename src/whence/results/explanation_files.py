@@ -7,7 +7,7 @@ import io
 import json
 import math
 from collections.abc import Mapping
-from dataclasses import fields
+from dataclasses import asdict, fields
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -15,33 +15,33 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.conservation import Conservation
+from whence.results.prediction import Part, Prediction
 
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
 __all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz", "to_wire"]
 
-FORMAT = 1
+FORMAT = 2
 
 
 def to_dict(exp: Explanation) -> dict[str, Any]:
     data = {
         f.name: getattr(exp, f.name)
         for f in fields(exp)
-        if f.name not in ("scores", "image", "conservation", "prediction")
+        if f.name not in ("scores", "image", "conservation", "prediction", "parts")
     }
     return {
         "format": FORMAT,
         **{k: list(v) if isinstance(v, tuple) else v for k, v in data.items()},
         "scores": exp.scores.tolist(),
+        "parts": [{**asdict(part), "shape": list(part.shape)} for part in exp.parts],
         "prediction": {f.name: list(getattr(exp.prediction, f.name)) for f in fields(exp.prediction)},
         "conservation": exp.conservation.to_dict() if exp.conservation else None,
     }
 
 
 def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | None = None) -> Explanation:
-    from whence.results.explanation import Prediction  # a result knows its file format and the format knows it
-
     if data.get("format") != FORMAT:
         raise InputError(f"this file has format {data.get('format')!r}; this version of whence reads format {FORMAT}")
     known = {f.name for f in fields(cls)}
@@ -50,6 +50,7 @@ def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | 
         values[name] = tuple(values[name])
     values["offsets"] = tuple((a, b) for a, b in values["offsets"])
     values["scores"] = np.asarray(values["scores"], dtype=np.float32)
+    values["parts"] = tuple(Part(**{**part, "shape": tuple(part["shape"])}) for part in data["parts"])
     values["prediction"] = Prediction(**{k: tuple(v) for k, v in data["prediction"].items()})
     values["conservation"] = Conservation.from_dict(c) if (c := data["conservation"]) else None
     return cls(**values, image=image)

@@ -30,7 +30,7 @@ class AttentionMaps:
     """The tokens of the input; in encoder-decoders of the source."""
     decoder_tokens: tuple[str, ...] = ()
     text: str | None = None
-    provenance: dict[str, Any] = field(default_factory=dict)
+    stamp: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         for m in self.maps:
@@ -61,7 +61,7 @@ class AttentionMaps:
         return save_as(self, path, {".npz": self._npz})
 
     def _npz(self) -> bytes:
-        names = ("streams", "tokens", "decoder_tokens", "text", "provenance")
+        names = ("streams", "tokens", "decoder_tokens", "text", "stamp")
         meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
         arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
         file = io.BytesIO()

@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import importlib
-import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError
+from whence.files import write
 
-__all__ = ["Drawn", "draw", "draws", "formats", "save_as", "write"]
+__all__ = ["Drawn", "draw", "draws", "formats", "save_as"]
 
 _drawers: dict[tuple[type, str], Callable[[Any], Any]] = {}
 
@@ -60,19 +60,6 @@ def save_as(result: Any, path: str | Path, own: dict[str, Callable[[], str | byt
             f"{' '.join(sorted({*own, *drawn}))}"
         )
     return write(path, content)
-
-
-def write(path: Path, content: str | bytes) -> Path:
-    """All or nothing: a full disk must not leave half a file behind in the old one's place."""
-    temporary = path.with_name(path.name + ".part")
-    try:
-        temporary.write_bytes(content if isinstance(content, bytes) else content.encode())
-        os.replace(temporary, path)
-    except FileNotFoundError:
-        raise InputError(f"can't write {str(path)!r}: there is no folder {str(path.parent)!r}") from None
-    finally:
-        temporary.unlink(missing_ok=True)
-    return path
 
 
 class Drawn:

@@ -1,6 +1,6 @@
 """Data sets: from rows in to Parquet shards out, so that nothing is lost whatever happens in between.
 
-inputs    rows, streamed                        shards     Parquet files, written whole or not at all
+shards    Parquet files, written whole or not at all
 plan      settings, shards, windows             manifest   what was asked and what is done
 budget    tokens in a batch, by measuring       explaining one window of rows
 encoding  rows to examples beside the model     work       shards through encoder, model and writer

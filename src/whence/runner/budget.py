@@ -8,10 +8,10 @@ from typing import NamedTuple
 
 import torch
 
+from whence.methods.explaining import explain_examples
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
-from whence.models.targets import Span
+from whence.models.example import Example
 
 __all__ = ["Budget", "grown", "probe"]
 
@@ -35,7 +35,7 @@ class Budget(NamedTuple):
 
 def probe(adapter: AbstractAdapter, method: AbstractMethod, examples: Sequence[Example]) -> Budget:
     """The budget for rows like `examples`."""
-    ordered = sorted(examples, key=lambda e: e.length)
+    ordered = sorted(examples, key=lambda e: e.cost)
     typical, longest = ordered[len(ordered) // 2], ordered[-1]
     on_cuda = adapter.device.type == "cuda"
 
@@ -48,13 +48,13 @@ def probe(adapter: AbstractAdapter, method: AbstractMethod, examples: Sequence[E
                 total = torch.cuda.get_device_properties(adapter.device).total_memory
                 if torch.cuda.max_memory_allocated(adapter.device) > SHARE * total:
                     return 0.0
-            count = max(1, tokens // typical.length)
-            return count * typical.length / _seconds(adapter, method, typical, tokens)
+            count = max(1, tokens // typical.cost)
+            return count * typical.cost / _seconds(adapter, method, typical, tokens)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return 0.0
 
-    _seconds(adapter, method, typical, typical.length)  # the first call pays for what is set up once
+    _seconds(adapter, method, typical, typical.cost)  # the first call pays for what is set up once
     return grown(measure, *(CUDA if on_cuda else CPU))
 
 
@@ -75,12 +75,11 @@ def grown(measure: Callable[[int], float], first: int, last: int) -> Budget:
 
 def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example, tokens: int) -> float:
     """The faster of two runs of a batch of copies."""
-    batch = [example] * max(1, tokens // example.length)
-    targets = [Span() if example.continuation else adapter.default_target()] * len(batch)
+    batch = [example] * max(1, tokens // example.cost)
     spent = []
     for _ in range(2):
         begin = time.perf_counter()
-        method.explain(adapter, batch, targets)
+        explain_examples(adapter, method, batch, batch_tokens=max(tokens, example.cost))
         if adapter.device.type == "cuda":
             torch.cuda.synchronize(adapter.device)
         spent.append(time.perf_counter() - begin)

@@ -6,7 +6,6 @@ The process is a fresh Python, not forked (threads of torch do not survive a for
 
 from __future__ import annotations
 
-import copy
 import os
 import pickle
 import queue
@@ -20,12 +19,12 @@ from typing import IO, Any, TypeVar
 
 import numpy as np
 import torch
-from torch import nn
 
+from whence.data.rows import Row
 from whence.errors import ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.runner.explaining import Encoded, message_of
-from whence.runner.inputs import Row
+from whence.models.example import Example
+from whence.runner.window import Encoded, message_of
 
 __all__ = ["Beside", "Encoder", "ahead", "channels", "child", "encoder", "receive", "send"]
 
@@ -51,40 +50,21 @@ class Encoder:
         if row.content is None:
             return "the text is missing: there is nothing to explain"
         try:
-            return self.adapter.encode([row.content], **self.options)[0][0]
+            made = self.adapter.attempt([row.content], **self.options)[0][0]
+            return made if isinstance(made, Example) else message_of(made)
         except Exception as error:
             return message_of(error)
-
-
-class _Shell(nn.Module):
-    """Stands for a model where only its configuration is needed."""
-
-    def __init__(self, config: Any):
-        super().__init__()
-        self.config = config
-
-
-def needs_model(adapter: AbstractAdapter, options: dict[str, Any]) -> bool:
-    """Whether encoding runs the model: when it generates what is then explained."""
-    return "generate" in options or adapter.task in ("text2text-generation", "module")
-
-
-def without_weights(adapter: AbstractAdapter) -> AbstractAdapter:
-    """An adapter that can encode and no more."""
-    light = copy.copy(adapter)
-    light.module = _Shell(adapter.config)
-    return light
 
 
 @contextmanager
 def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool) -> Iterator[Callable[..., Any]]:
     """Something to call with rows, which gives examples."""
     here = Encoder(adapter, options)
-    if not process or needs_model(adapter, options):
+    if not process or adapter.needs_weights(options):
         yield here
         return
     try:
-        light = pickle.dumps(Encoder(without_weights(adapter), options))
+        light = pickle.dumps(Encoder(adapter.without_weights(), options))
     except Exception:  # a tokenizer made of lambdas: it works here, and only here
         yield here
         return

@@ -8,28 +8,29 @@ from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
-from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from whence.core.recipe import Recipe
+from whence.data import AbstractDataset, open_dataset
+from whence.data.rows import Columns, Row, rows
 from whence.errors import InputError, UnknownNameError, WhenceError
-from whence.methods.method import AbstractMethod, make
-from whence.methods.propagate import Propagate
+from whence.extras import need_parquet
+from whence.methods.explaining import as_method
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
+from whence.options import Count, check
 from whence.runner.encoding import Encoder
-from whence.runner.explaining import check_kind
-from whence.runner.extras import need_parquet
-from whence.runner.inputs import AbstractSource, Columns, IterableSource, Row, open_source, rows
 from whence.runner.local import LocalExecutor
 from whence.runner.manifest import Journal, Manifest, locked
 from whence.runner.meter import Meter, duration
-from whence.runner.plan import Plan, Shard, cut, digest_of, provenance
-from whence.runner.preflight import SAMPLE, Estimate, estimate, suggested
+from whence.runner.plan import Plan, Shard, cut, digest_of, stamp
+from whence.runner.preflight import SAMPLE, Forecast, forecast, suggested
 from whence.runner.ray_executor import RayExecutor
 from whence.runner.shards import leftovers
+from whence.runner.window import check_kind
 from whence.runner.work import Job
 
 __all__ = ["EXECUTORS", "Run", "run"]
@@ -54,7 +55,7 @@ class Run:
     fresh: int = 0
     """Rows that this call explained."""
     complete: bool = False
-    estimate: Estimate | None = None
+    estimate: Forecast | None = None
 
     @property
     def rows_per_second(self) -> float:
@@ -125,9 +126,15 @@ def run(
         raise UnknownNameError("executor", executor, EXECUTORS)
     need_parquet()
     out = Path(out).expanduser()
-    source = open_source(data, split=split, subset=subset)
+    check("workers", workers, Count | None, "run")
+    check("rows_per_shard", rows_per_shard, Count | None, "run")
+    check("batch_tokens", batch_tokens, Count | None, "run")
+    check("limit", limit, Count | None, "run")
+    source = open_dataset(
+        data, split=split, subset=subset, wanted=[c for c in (text, text_pair, id_column, target_column) if c]
+    )
     adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
-    chosen = Propagate(recipe=method, **options) if isinstance(method, Recipe) else make(method, **options)
+    chosen = as_method(method, **options)
     columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
     encoding = {"truncate": truncate, **({"generate": generate} if generate is not None else {})}
     if isinstance(target, list | tuple):
@@ -136,7 +143,7 @@ def run(
         "data": source.fingerprint(),
         "columns": vars(columns),
         "limit": limit,
-        "model": provenance(adapter),
+        "model": stamp(adapter),
         "method": _plain({"name": method if isinstance(method, str) else chosen.name, **chosen.options()}),
         "target": _target_name(target),
         "encoding": {**encoding, "special_tokens": special_tokens},
@@ -167,14 +174,14 @@ def run(
     count = source.count()
     total = count if limit is None else min(limit, count) if count is not None else None
     if dry_run:
-        return Run(out, estimate=estimate(job, adapter, sample, total))
+        return Run(out, estimate=forecast(job, adapter, sample, total))
     return _Launch(job, adapter, source, columns, limit, total, manifest).go(EXECUTORS[executor](workers), progress)
 
 
-def _columns(source: AbstractSource, columns: Columns, adapter: AbstractAdapter) -> Columns:
+def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter) -> Columns:
     """The columns, checked against those of the data."""
     known = source.columns()
-    if adapter.task == "image-classification" and columns.text == "text" and "text" not in known:
+    if adapter.kind == "image" and columns.text == "text" and "text" not in known:
         columns = replace(columns, text=next((c for c in ("path", "image", "img") if c in known), "text"))
     for name, option in ((columns.text, "text"), (columns.pair, "text-pair"), (columns.id, "id-column"),
                          (columns.target, "target-column")):  # fmt: skip
@@ -223,11 +230,10 @@ def _checked(out: Path, settings: dict[str, Any], given: dict[str, int | None]) 
     return manifest
 
 
-def _sample(source: AbstractSource, columns: Columns, limit: int | None) -> list[Row]:
+def _sample(source: AbstractDataset, columns: Columns, limit: int | None) -> list[Row]:
     """The first rows, without using up an iterator."""
     size = SAMPLE if limit is None else min(SAMPLE, limit)
-    found = source.sample(size) if isinstance(source, IterableSource) else islice(source.records(), size)
-    return [columns.row(number, record) for number, record in enumerate(found)]
+    return [columns.row(number, record) for number, record in enumerate(source.sample(size))]
 
 
 @dataclass
@@ -236,7 +242,7 @@ class _Launch:
 
     job: Job
     adapter: AbstractAdapter
-    source: AbstractSource
+    source: AbstractDataset
     columns: Columns
     limit: int | None
     total: int | None

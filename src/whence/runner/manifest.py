@@ -7,7 +7,6 @@ cut off by a crash is dropped. Names begin with `_`, which readers of Parquet fo
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError
-from whence.runner.durable import replace_text, sync_folder
+from whence.files import append, write
 from whence.runner.plan import Plan, difference
 
 __all__ = ["Journal", "Manifest", "ShardReport", "locked"]
@@ -44,7 +43,7 @@ class ShardReport:
 
 @dataclass(frozen=True)
 class Manifest:
-    """Settings, plan and provenance of a run."""
+    """Settings, plan and stamp of a run."""
 
     settings: dict[str, Any]
     """What the user chose and what it was applied to: must be the same to go on."""
@@ -67,7 +66,8 @@ class Manifest:
         return cls(**{**data, "plan": Plan(**data["plan"])})
 
     def write(self, out: Path) -> None:
-        replace_text(out / MANIFEST, json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False))
+        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        write(out / MANIFEST, text, durable=True)
 
     def check(self, settings: dict[str, Any], planned: dict[str, Any], out: Path) -> None:
         """Refuse to go on with other settings, and say which differ. `planned` is what was given of the plan."""
@@ -105,22 +105,8 @@ class Journal:
 
     def add(self, report: ShardReport) -> None:
         """Record a shard as done. Its file is in place already."""
-        is_new = not self.path.exists()
-        line = ("" if self._ends_well() else "\n") + json.dumps(asdict(report)) + "\n"
-        with self.path.open("ab") as file:
-            file.write(line.encode())
-            file.flush()
-            os.fsync(file.fileno())
-        if is_new:
-            sync_folder(self.out)
+        append(self.path, json.dumps(asdict(report)) + "\n")
         self.done[report.shard] = report
-
-    def _ends_well(self) -> bool:
-        if not self.path.exists() or not self.path.stat().st_size:
-            return True
-        with self.path.open("rb") as file:
-            file.seek(-1, os.SEEK_END)
-            return file.read(1) == b"\n"
 
     @property
     def rows(self) -> int:

@@ -11,10 +11,11 @@ from typing import Any
 
 import torch
 
+from whence.data.rows import Row
 from whence.models.adapter import AbstractAdapter
-from whence.runner.inputs import Row
+from whence.stamp import versions
 
-__all__ = ["Plan", "Shard", "cut", "difference", "digest_of", "provenance", "weights_digest"]
+__all__ = ["Plan", "Shard", "cut", "difference", "digest_of", "stamp", "weights_digest"]
 
 
 @dataclass(frozen=True)
@@ -79,20 +80,9 @@ def weights_digest(adapter: AbstractAdapter) -> str:
     return digest.hexdigest()
 
 
-def provenance(adapter: AbstractAdapter) -> dict[str, Any]:
+def stamp(adapter: AbstractAdapter) -> dict[str, Any]:
     """What the run was done with: model, weights, versions, kind of device."""
-    import transformers
-
-    import whence
-
-    return {
-        **adapter.provenance(),
-        "weights": weights_digest(adapter),
-        "device": adapter.device.type,
-        "whence": whence.__version__,
-        "torch": str(torch.__version__),
-        "transformers": transformers.__version__,
-    }
+    return {**adapter.facts(), "weights": weights_digest(adapter), "device": adapter.device.type, **versions()}
 
 
 def difference(old: Any, new: Any, path: str = "") -> list[str]:

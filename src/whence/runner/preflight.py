@@ -10,20 +10,20 @@ from pathlib import Path
 
 import torch
 
+from whence.data.rows import Row
 from whence.errors import InputError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example
 from whence.runner.budget import probe
 from whence.runner.encoding import Encoder
-from whence.runner.explaining import Encoded
-from whence.runner.inputs import Row
 from whence.runner.meter import duration
 from whence.runner.plan import Plan, cut
 from whence.runner.shards import ShardWriter
+from whence.runner.window import Encoded
 from whence.runner.work import Job
 
-__all__ = ["Estimate", "estimate", "suggested"]
+__all__ = ["Forecast", "forecast", "suggested"]
 
 SAMPLE = 256
 """Rows that are looked at before a run."""
@@ -36,7 +36,7 @@ BATCHES_IN_WINDOW = 8
 
 
 @dataclass(frozen=True)
-class Estimate:
+class Forecast:
     """What a run will take here."""
 
     rows: int | None
@@ -97,7 +97,7 @@ def suggested(
     if not examples:
         reasons = sorted({e for e in encoded if isinstance(e, str)})
         raise InputError(f"none of the first {len(encoded)} rows can be read. {reasons[0] if reasons else ''}".strip())
-    mean = sum(e.length for e in examples) / len(examples)
+    mean = sum(e.cost for e in examples) / len(examples)
     if batch_tokens is None or rows_per_shard is None:
         found = probe(adapter, method, examples)
         batch_tokens = batch_tokens or found.tokens
@@ -112,7 +112,7 @@ def _power(value: float, low: int, high: int) -> int:
     return max(low, min(high, 1 << max(0, int(value).bit_length() - 1)))
 
 
-def estimate(job: Job, adapter: AbstractAdapter, sample: list[Row], count: int | None) -> Estimate:
+def forecast(job: Job, adapter: AbstractAdapter, sample: list[Row], count: int | None) -> Forecast:
     """Explain a sample, write it, and see what it took."""
     explainer, encode = job.explainer(adapter), Encoder(adapter, job.encoding)
     results, begin = [], time.perf_counter()
@@ -127,7 +127,7 @@ def estimate(job: Job, adapter: AbstractAdapter, sample: list[Row], count: int |
         size = writer.commit()
     spent = sum(r.seconds for r in results) or time.perf_counter() - begin  # encoding runs beside the model
     lengths = [r.length for r in results if r.length]
-    return Estimate(
+    return Forecast(
         rows=count,
         sampled=len(results),
         failed=sum(r.error is not None for r in results),

@@ -11,8 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import islice
 from typing import Any
 
+from whence.extras import need
 from whence.models.adapter import AbstractAdapter
-from whence.runner.extras import need_ray
 from whence.runner.local import IN_FLIGHT
 from whence.runner.manifest import ShardReport
 from whence.runner.plan import Shard
@@ -48,7 +48,7 @@ class RayExecutor:
         self, job: Job, adapter: AbstractAdapter, shards: Iterable[Shard], progress: Callable[[int], None]
     ) -> Iterator[ShardReport]:
         """Reports of shards as they are finished."""
-        ray = need_ray()
+        ray = need("ray", "ray", "--executor ray")
         started = not ray.is_initialized()
         if started:
             ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)

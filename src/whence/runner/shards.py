@@ -8,9 +8,9 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from whence.runner.durable import publish
-from whence.runner.explaining import Result
-from whence.runner.extras import need_parquet
+from whence.extras import need_parquet
+from whence.files import publish
+from whence.runner.window import Result
 
 __all__ = ["ShardWriter", "leftovers", "schema"]
 

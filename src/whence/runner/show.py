@@ -10,8 +10,8 @@ import numpy as np
 
 from whence import cancel
 from whence.errors import InputError
+from whence.extras import need_parquet
 from whence.results import Conservation, Explanation, Prediction
-from whence.runner.extras import need_parquet
 from whence.runner.manifest import Journal, Manifest
 
 __all__ = ["explanation_of", "opened", "show", "tables"]
@@ -81,7 +81,7 @@ def explanation_of(record: dict[str, Any], manifest: Manifest) -> Explanation:
         offsets=_offsets(record["text"], tokens, words),
         word_ids=words,
         special=tuple(w is None for w in words),
-        provenance={**manifest.settings["model"], "row": record["row"], "id": record["id"]},
+        stamp={**manifest.settings["model"], "row": record["row"], "id": record["id"]},
     )
 
 

@@ -10,16 +10,16 @@ from typing import Any, NamedTuple
 
 import torch
 
+from whence.data.rows import Row
 from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.runner.encoding import ahead, encoder
-from whence.runner.explaining import Encoded, Explainer, Result
-from whence.runner.inputs import Row
 from whence.runner.manifest import ShardReport
 from whence.runner.plan import Plan, Shard, digest_of
 from whence.runner.shards import ShardWriter
+from whence.runner.window import Encoded, Result, WindowExplainer
 
 __all__ = ["Job", "explain_shards"]
 
@@ -52,8 +52,8 @@ class Job:
             return self.model
         return load(self.model, **{**self.model_options, **({"device": device} if device else {})})
 
-    def explainer(self, adapter: AbstractAdapter) -> Explainer:
-        return Explainer(
+    def explainer(self, adapter: AbstractAdapter) -> WindowExplainer:
+        return WindowExplainer(
             adapter, self.method, self.target, self.plan.batch_tokens, self.plan.scores, self.special_tokens
         )
 
@@ -89,7 +89,7 @@ def _windows(plan: Plan, shards: Iterable[Shard]) -> Iterator[Window]:
 
 def _written(
     job: Job,
-    explainer: Explainer,
+    explainer: WindowExplainer,
     encoded: Iterator[tuple[Window, list[Encoded]]],
     progress: Callable[[int], None],
 ) -> Iterator[ShardReport]:

@@ -8,6 +8,7 @@ from whence.methods.attention.attention_method import check_maps, cropped
 from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
 from whence.results.maps import AttentionMaps
+from whence.stamp import versions
 
 __all__ = ["attention"]
 
@@ -24,18 +25,19 @@ def attention(model: Any, inputs: Any, *, truncate: bool = False) -> Any:
     method = AttentionLast()
     results = []
     for example in examples:
-        captured, _, _ = method.collect(adapter, [example], [adapter.target(None)])
+        batch = adapter.collate([example])
+        captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, None)[1]])
         check_maps(captured.maps, "attention")
-        layers = cropped(adapter, [example], 0, captured, None)
-        source = sum(side != "decoder" for side in example.sides) if example.sides else len(example.tokens)
+        layers = cropped(batch, 0, captured)
+        tokens = [part.names for part in example.parts]
         results.append(
             AttentionMaps(
                 maps=tuple(layer.attention.cpu().numpy() for layer in layers),
                 streams=tuple(layer.stream for layer in layers),
-                tokens=example.tokens[:source],
-                decoder_tokens=example.tokens[source:],
+                tokens=tokens[0],
+                decoder_tokens=tokens[1] if len(tokens) > 1 else (),
                 text=example.text,
-                provenance=adapter.provenance(),
+                stamp={**adapter.facts(), **versions()},
             )
         )
     return results[0] if single else results

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
+from torch import Tensor
+
 from whence.core.recipe import Recipe, recipes
-from whence.core.weighing import audited
+from whence.core.weighing import weighed
 from whence.errors import InputError
 from whence.models.loading import load
 from whence.results.audit_report import Audit, AuditRow
@@ -26,24 +28,28 @@ def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: An
     if not single:
         raise InputError("audit takes one input; call it in a loop for several")
     chosen = recipes[recipe] if isinstance(recipe, str) else recipe
-    targets = [adapter.target(target)]
+    example, goal = adapter.aim(examples[0], target)
+    batch = adapter.collate([example])
     names: list[str] = []
 
-    def score(outputs: Any) -> Any:
-        scores, found = adapter.score(outputs, examples, targets)
+    def score(outputs: Any) -> Tensor:
+        scores, found = adapter.score(outputs, batch, [goal])
         names.extend(found)
         return scores
 
-    done, leaks = audited(adapter.forward, adapter.collate(examples), adapter.sources, score, chosen, adapter.module)
+    done, leaks = weighed(adapter.forward, batch, score, chosen, adapter.module)
     assert done.ledger is not None
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for books in (done.ledger.amounts, done.ledger.unsplit):
         for entry, amount in books.items():
-            held = rows[(entry.function, entry.layer)]
-            held[entry.kind] = held.get(entry.kind, 0.0) + float(amount.sum())
+            held, kind = rows[(entry.function, entry.module)], done.ledger.kind_of(entry)
+            held[kind] = held.get(kind, 0.0) + float(amount.sum())
     table = tuple(
-        AuditRow(layer=layer, function=function, sinks=dict(rows.get((function, layer), {})), leak=leak)
-        for (function, layer), leak in leaks.items()
+        AuditRow(
+            layer=module, function=function, sinks=dict(rows.get((function, module), {})), leak=leaks.get(key, 0.0)
+        )
+        for key in dict.fromkeys([*leaks, *rows])
+        for function, module in [key]
     )
     return Audit(
         model=adapter.name,
@@ -52,5 +58,5 @@ def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: An
         inputs=float(done.inputs[0]),
         target_score=float(done.target[0]),
         rows=table,
-        unruled=tuple(sorted({*done.unruled, *done.custom_functions()})),
+        unruled=tuple(sorted({*done.unruled, *done.bypasses})),
     )

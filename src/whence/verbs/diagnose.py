@@ -2,32 +2,35 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import fields, replace
 from typing import Any
 
 import numpy as np
 
 from whence.diagnostics.adversarial import Adversarial
-from whence.diagnostics.attention_agreement import Agreement, Scores
+from whence.diagnostics.attention_agreement import AttentionAgreement, Scores
 from whence.diagnostics.counterfactual import Counterfactual
 from whence.diagnostics.guided import Guided
 from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Subject
 from whence.errors import InputError
 from whence.methods.attention.attention_method import AbstractAttentionMethod
-from whence.methods.method import make
+from whence.methods.explaining import as_method, explain_examples
+from whence.methods.method import AbstractMethod, class_of
 from whence.methods.method import methods as known_methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example, batches
+from whence.models.example import Example
 from whence.models.loading import load
+from whence.results import Explanation
 from whence.results.diagnosis import Diagnosis
+from whence.stamp import versions
 
 __all__ = ["QUICK", "diagnose"]
 
 SECTIONS = ("agreement", "counterfactual", "adversarial", "guided")
 QUICK: dict[str, AbstractQuestion] = {
-    "agreement": Agreement(),
+    "agreement": AttentionAgreement(),
     "counterfactual": Counterfactual(shuffles=20, head_shuffles=4),
     "adversarial": Adversarial(steps=60, rate=0.05, starts=2, examples=6),
     "guided": Guided(steps=60, adversary_rate=0.05, seeds=3),
@@ -75,9 +78,9 @@ def diagnose(
         question.check(subject)
     made = []
     for question in chosen:
-        extra: dict[str, Any] = {"scorers": scorers} if isinstance(question, Agreement) else {}
+        extra: dict[str, Any] = {"scorers": scorers} if isinstance(question, AttentionAgreement) else {}
         made.append(question.ask(subject, progress=progress, **extra))
-    return Diagnosis(adapter.name, len(subject), tuple(made), _provenance(adapter, seed))
+    return Diagnosis(adapter.name, len(subject), tuple(made), _stamp(adapter, seed))
 
 
 def _question(section: str | AbstractQuestion, seed: int, steps: int | None) -> AbstractQuestion:
@@ -92,26 +95,17 @@ def _question(section: str | AbstractQuestion, seed: int, steps: int | None) -> 
 def _scorers(model: AbstractAdapter, names: Sequence[str] | None) -> dict[str, Scores]:
     """Attention methods by name, as functions from examples to scores."""
     if names is None:
-        kinds = {n: made for n, made in known_methods.items() if isinstance(made, type)}
-        names = sorted(n for n, kind in kinds.items() if issubclass(kind, AbstractAttentionMethod))
-    return {name: _scorer(model, make(name)) for name in names}
+        names = sorted(n for n in known_methods if issubclass(class_of(n), AbstractAttentionMethod))
+    return {name: _scorer(model, as_method(name)) for name in names}
 
 
-def _scorer(model: AbstractAdapter, method: Any) -> Callable[[Sequence[Example]], list[np.ndarray]]:
+def _scorer(model: AbstractAdapter, method: AbstractMethod) -> Scores:
     def score(examples: Sequence[Example]) -> list[np.ndarray]:
-        found: dict[int, np.ndarray] = {}
-        for part in batches(examples, 2048, equal_lengths=not model.mixes_lengths):
-            targets = [model.default_target()] * len(part)
-            for i, exp in zip(part, method.explain(model, [examples[i] for i in part], targets), strict=True):
-                found[i] = exp.scores.reshape(-1)
-        return [found[i] for i in range(len(examples))]
+        made = explain_examples(model, method, examples)
+        return [exp.scores.reshape(-1) for exp in made if isinstance(exp, Explanation)]  # errors are raised, not kept
 
     return score
 
 
-def _provenance(model: AbstractAdapter, seed: int) -> dict[str, Any]:
-    import torch
-    import transformers
-
-    versions = {"torch": torch.__version__, "transformers": transformers.__version__}
-    return {**model.provenance(), **versions, "seed": seed}
+def _stamp(model: AbstractAdapter, seed: int) -> dict[str, Any]:
+    return {**model.facts(), **versions(), "seed": seed}

@@ -7,28 +7,24 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from whence.core.propagation import Receipt
 from whence.core.recipe import Recipe
 from whence.errors import InputError
 from whence.evaluation.cases import Case, cases_of
 from whence.evaluation.explainers import Explainer, from_function
 from whence.evaluation.measures.conservation_error import ConservationError
-from whence.evaluation.metric import AbstractMetric
-from whence.evaluation.metric import make as make_metric
+from whence.evaluation.metric import AbstractMetric, as_metric
 from whence.evaluation.running import TargetChoice, run
-from whence.methods.method import AbstractMethod, make
+from whence.methods.explaining import as_method, explain_examples
+from whence.methods.method import AbstractMethod
 from whence.methods.propagate import Propagate
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import batches
 from whence.models.loading import load
 from whence.models.targets import Class
 from whence.results import Explanation
 from whence.results.evaluation import Evaluation
-from whence.types import Receipt
 
 __all__ = ["as_explainer", "evaluate"]
-
-BUDGET = {"cpu": 2048, "cuda": 16384}
-"""Tokens in a batch of explanations, padding included."""
 
 
 def evaluate(
@@ -101,10 +97,8 @@ def as_explainer(method: Any, batch_tokens: int | None = None, receipt: Receipt 
     if isinstance(method, tuple) and len(method) == 2 and isinstance(method[0], str):
         inner = as_explainer(method[1], batch_tokens, receipt)
         return Explainer(method[0], inner.explain, inner.settings)
-    if isinstance(method, Recipe):
-        return _native(method.name, Propagate(recipe=method, receipt=receipt), batch_tokens)
-    if isinstance(method, (str, Path, AbstractMethod)):
-        made = make(str(method) if isinstance(method, Path) else method)
+    if isinstance(method, (str, Path, AbstractMethod, Recipe)):
+        made = as_method(method)
         if isinstance(made, Propagate) and made.receipt in ("auto", "full"):
             made = replace(made, receipt=receipt)
         named = isinstance(method, str) and not method.endswith(".json")
@@ -119,13 +113,9 @@ def as_explainer(method: Any, batch_tokens: int | None = None, receipt: Receipt 
 
 def _native(name: str, method: AbstractMethod, batch_tokens: int | None) -> Explainer:
     def explain(model: AbstractAdapter, cases: Sequence[Case], targets: Sequence[int]) -> list[Explanation]:
-        examples = [case.example for case in cases]
-        budget = batch_tokens or BUDGET["cuda" if model.device.type == "cuda" else "cpu"]
-        made: dict[int, Explanation] = {}
-        for part in batches(examples, budget, equal_lengths=not model.mixes_lengths):
-            goals = [Class(targets[i]) for i in part]
-            made.update(zip(part, method.explain(model, [examples[i] for i in part], goals), strict=True))
-        return [made[i] for i in range(len(cases))]
+        goals = [Class(target) for target in targets]
+        made = explain_examples(model, method, [case.example for case in cases], goals, batch_tokens=batch_tokens)
+        return [exp for exp in made if isinstance(exp, Explanation)]  # errors are raised, not kept
 
     return Explainer(name, explain, {"method": repr(method)})
 
@@ -149,7 +139,7 @@ def _named(items: Any, switches: dict[str, Any]) -> dict[str, AbstractMetric]:
     made: dict[str, AbstractMetric] = {}
     for item in _listed(items, "metrics"):
         pair = isinstance(item, tuple)
-        metric = make_metric(item[1] if pair else item, **switches)
+        metric = as_metric(item[1] if pair else item, **switches)
         name = item[0] if pair else metric.name
         if name in made:
             raise InputError(f"two metrics are called {name!r}: name them, metrics=[('first', …), ('second', …)]")

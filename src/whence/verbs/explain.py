@@ -2,39 +2,93 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import replace
-from typing import Any
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Literal, overload
 
 from whence.core.recipe import Recipe
-from whence.errors import InputError
-from whence.methods.method import AbstractMethod, make
-from whence.methods.method import methods as known_methods
-from whence.methods.propagate import Propagate
+from whence.data.frames import is_frame, is_series, values_of
+from whence.errors import InputError, WhenceError
+from whence.methods.explaining import as_method, explain_examples, renamed
+from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import batches
+from whence.models.example import Example
 from whence.models.loading import load
-from whence.models.targets import AbstractTarget, Custom
-from whence.progress import track
+from whence.options import Count, check
 from whence.results import Explanation
 
-__all__ = ["explain"]
-
-BUDGET = {"cpu": 2048, "cuda": 16384}
-"""Tokens in a batch, padding included."""
+__all__ = ["SkippedWarning", "explain"]
 
 
+class SkippedWarning(UserWarning):
+    """Inputs that could not be explained were passed over."""
+
+
+@overload
+def explain(
+    model: Any,
+    inputs: str | tuple[str, str] | Path,
+    method: str | AbstractMethod | Recipe = "lrp",
+    target: Any = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    special_tokens: bool = True,
+    truncate: bool = False,
+    continuation: str | None = None,
+    generate: int | None = None,
+    batch_tokens: int | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    progress: bool | None = None,
+    **options: Any,
+) -> Explanation: ...
+@overload
+def explain(
+    model: Any,
+    inputs: list[str] | list[tuple[str, str]] | list[Path],
+    method: str | AbstractMethod | Recipe = "lrp",
+    target: Any = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    special_tokens: bool = True,
+    truncate: bool = False,
+    continuation: str | None = None,
+    generate: int | None = None,
+    batch_tokens: int | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    progress: bool | None = None,
+    **options: Any,
+) -> list[Explanation]: ...
+@overload
 def explain(
     model: Any,
     inputs: Any,
     method: str | AbstractMethod | Recipe = "lrp",
     target: Any = None,
     *,
+    text: str | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
+    progress: bool | None = None,
+    **options: Any,
+) -> Any: ...
+def explain(
+    model: Any,
+    inputs: Any,
+    method: str | AbstractMethod | Recipe = "lrp",
+    target: Any = None,
+    *,
+    text: str | Sequence[str] | None = None,
+    special_tokens: bool = True,
+    truncate: bool = False,
+    continuation: str | None = None,
+    generate: int | None = None,
+    batch_tokens: int | None = None,
+    on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
     **options: Any,
 ) -> Any:
@@ -47,76 +101,83 @@ def explain(
 
     Arguments:
         model: a loaded model, a name to load, `(module, tokenizer)`, or a module.
-        inputs: text, a pair, words, chat messages, encoded tensors, an image; or a list of these.
+        inputs: text, a pair, words, chat messages, encoded tensors, an image; a list or a column of these; a frame.
         method: a name (`whence methods` lists them), a method with options, or a recipe.
-        target: class index, label, token, `whence.contrast(a, b)`, `whence.span()`, a function of the outputs; a list
+        target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, a function of the outputs; a list
             with one for each input. Default: the prediction; for language models, against the runner-up.
+        text: of a frame, the column that is explained; two columns for pairs.
         special_tokens: keep [CLS], [SEP], … in the result. What is left out is in `left_out`.
         truncate: cut inputs that are too long instead of raising an error.
         continuation: for language models, the text whose tokens are explained.
         generate: for language models, generate this many tokens and explain them.
         batch_tokens: tokens in a batch, padding included.
+        on_error: "skip" explains the rest of a list where some inputs can't be; None stands in their place.
         progress: show a progress bar; by default when it takes longer than a moment.
         options: options of the method.
     """
+    check("on_error", on_error, Literal["raise", "skip"], "explain")
+    check("batch_tokens", batch_tokens, Count | None, "explain")
     adapter = load(model)
-    chosen = Propagate(recipe=method, **options) if isinstance(method, Recipe) else make(method, **options)
-    encoding: dict[str, Any] = {"truncate": truncate}
-    if continuation is not None or generate is not None:
-        if "text" not in adapter.task or adapter.task == "text-classification":
-            raise InputError("continuation= and generate= are for language models that generate text")
-        encoding |= {"continuation": continuation} if continuation is not None else {"generate": generate}
-    examples, single = adapter.encode(inputs, **encoding)
-    targets = _targets(adapter, target, len(examples), examples)
-    results = _in_batches(
+    chosen = as_method(method, **options)
+    encoding = _encoding(adapter, truncate, continuation, generate)
+    found, single = adapter.attempt(_column(inputs, text), **encoding)
+    failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
+    if failed and (single or on_error == "raise"):
+        n, error = next(iter(failed.items()))
+        raise error if single else type(error)(f"input {n}: {error}") from None
+    choices = _choices(target, len(found))
+    good = [n for n in range(len(found)) if n not in failed]
+    made = explain_examples(
         adapter,
-        examples,
-        lambda part: chosen.explain(adapter, *_picked(examples, targets, part)),
-        batch_tokens,
-        progress,
-        chosen.name,
+        chosen,
+        [e for e in found if isinstance(e, Example)],
+        [choices[n] for n in good],
+        batch_tokens=batch_tokens,
+        progress=progress,
+        apart=on_error == "skip" and not single,
     )
-    if isinstance(method, str) and method in known_methods and method != chosen.name:
-        # an alias such as lrp keeps the name it was asked for by
-        results = [replace(exp, method=method, options={"recipe": exp.method, **exp.options}) for exp in results]
-    if not special_tokens:
-        results = [exp.without_special() for exp in results]
+    results: list[Explanation | None] = [None] * len(found)
+    for n, result in zip(good, made, strict=True):
+        if isinstance(result, Explanation):
+            result = renamed(result, method)
+            results[n] = result if special_tokens else result.without_special()
+        elif isinstance(result, WhenceError):
+            failed[n] = result
+        else:
+            raise result
+    if failed:
+        lines = "; ".join(f"input {n}: {error}" for n, error in sorted(failed.items())[:5])
+        more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
+        warnings.warn(f"{len(failed)} of {len(found)} inputs skipped. {lines}{more}", SkippedWarning, stacklevel=2)
     return results[0] if single else results
 
 
-def _picked(examples: Sequence[Any], targets: Sequence[AbstractTarget], part: list[int]) -> tuple[list, list]:
-    return [examples[i] for i in part], [targets[i] for i in part]
+def _column(inputs: Any, text: str | Sequence[str] | None) -> Any:
+    """The inputs, out of a series or a frame."""
+    if is_series(inputs) or is_frame(inputs):
+        return values_of(inputs, text)
+    if text is not None:
+        raise InputError(f"text={text!r} names a column of a frame, and the input is {type(inputs).__name__}")
+    return inputs
 
 
-def _targets(adapter: AbstractAdapter, target: Any, count: int, examples: Sequence[Any]) -> list[AbstractTarget]:
-    if isinstance(target, (list, tuple)):
-        if len(target) != count:
-            raise InputError(f"{len(target)} targets for {count} inputs: pass one, or one for each")
-        made = [adapter.target(t) for t in target]
-        if any(isinstance(t, Custom) for t in made):
-            raise InputError("a function as target serves all inputs: pass it alone, not in a list")
-        return made
-    one = adapter.target(target)
-    if target is None and any(e.continuation for e in examples):
-        from whence.models.targets import Span
-
-        one = Span()
-    return [one] * count
+def _encoding(
+    adapter: AbstractAdapter, truncate: bool, continuation: str | None, generate: int | None
+) -> dict[str, Any]:
+    check("generate", generate, Count | None, "explain")
+    if continuation is None and generate is None:
+        return {"truncate": truncate}
+    if not adapter.writes:
+        raise InputError("continuation= and generate= are for language models that generate text")
+    if continuation is not None and generate is not None:
+        raise InputError("continuation= says what is written and generate= lets the model write: pass one of them")
+    written = {"continuation": continuation} if continuation is not None else {"generate": generate}
+    return {"truncate": truncate, **written}
 
 
-def _in_batches(
-    adapter: AbstractAdapter,
-    examples: Sequence[Any],
-    work: Callable[[list[int]], list[Explanation]],
-    budget: int | None,
-    progress: bool | None,
-    what: str,
-) -> list[Explanation]:
-    """Do the work in batches of about equal length; results come back in the order of the inputs."""
-    budget = budget or BUDGET["cuda" if adapter.device.type == "cuda" else "cpu"]
-    parts = list(batches(examples, budget, equal_lengths=not adapter.mixes_lengths))
-    results: list[Explanation | None] = [None] * len(examples)
-    for part in track(parts, what, len(examples), map(len, parts), show=progress):
-        for i, result in zip(part, work(part), strict=True):
-            results[i] = result
-    return results  # type: ignore[return-value]
+def _choices(target: Any, count: int) -> list[Any]:
+    if not isinstance(target, (list, tuple)):
+        return [target] * count
+    if len(target) != count:
+        raise InputError(f"{len(target)} targets for {count} inputs: pass one, or one for each")
+    return list(target)

@@ -13,8 +13,7 @@ import numpy as np
 from whence.core.recipe import Recipe, recipes
 from whence.errors import InputError
 from whence.evaluation.cases import Case, cases_of
-from whence.evaluation.metric import AbstractMetric
-from whence.evaluation.metric import make as make_metric
+from whence.evaluation.metric import AbstractMetric, as_metric
 from whence.evaluation.running import TargetChoice, run
 from whence.evaluation.search import SPACE, Judge, Search, choices_of, search
 from whence.models.adapter import AbstractAdapter
@@ -60,7 +59,7 @@ def tune(
         name: the name of the recipe that is found.
         save: where to write the recipe (.json).
     """
-    adapter, judge = load(model), make_metric(metric)
+    adapter, judge = load(model), as_metric(metric)
     if judge.better == "" or judge.columns:
         raise InputError(f"can't tune by {judge.name!r}: it does not say which of two recipes is better")
     if budget < len(recipes):

@@ -91,9 +91,7 @@ def fragment(result: TCAV) -> str:
 @draws(TCAV, "html")
 def page(result: TCAV) -> str:
     """A file that needs nothing else."""
-    facts = "".join(
-        f"<li>{html.escape(f'{k}: {v}')}</li>" for k, v in {**result.provenance, "seed": result.seed}.items()
-    )
+    facts = "".join(f"<li>{html.escape(f'{k}: {v}')}</li>" for k, v in {**result.stamp, "seed": result.seed}.items())
     return (
         '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>TCAV, {html.escape(result.title)}</title><style>:root{{color-scheme:light dark}}"

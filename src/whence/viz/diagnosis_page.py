@@ -202,7 +202,7 @@ def fragment(found: Diagnosis) -> str:
 @draws(Diagnosis, "html")
 def page(found: Diagnosis) -> str:
     """A file that needs nothing else."""
-    facts = "".join(f"<li>{html.escape(str(k))}: {html.escape(str(v))}</li>" for k, v in found.provenance.items())
+    facts = "".join(f"<li>{html.escape(str(k))}: {html.escape(str(v))}</li>" for k, v in found.stamp.items())
     return (
         f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
         f"<title>{html.escape(_heading(found))}</title><style>:root{{color-scheme:light dark}}"

@@ -8,9 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from whence.results.showing import draws, save_as
-from whence.viz import metrics
+from whence.viz import canvas, fonts, metrics
 from whence.viz.drawing import Drawing
 from whence.viz.metrics import Measure
+from whence.viz.svg import to_svg
 
 __all__ = ["Figure", "figure_of"]
 
@@ -28,24 +29,16 @@ class Figure:
 
     @property
     def svg(self) -> str:
-        from whence.viz.svg import to_svg
-
         return to_svg(self.drawing)
 
     def png(self, scale: float | None = None) -> bytes:
         """Pixels: `scale` to one pixel of the drawing (2, less for huge ones). Needs the extra `viz`."""
-        from whence.viz.canvas import to_png
-        from whence.viz.fonts import measure
-
-        return to_png(self.layout(measure), scale)
+        return canvas.to_png(self.layout(fonts.measure), scale)
 
     @property
     def pdf(self) -> bytes:
         """One page, as large as the figure, with its fonts. Needs the extra `viz`."""
-        from whence.viz.canvas import to_pdf
-        from whence.viz.fonts import measure
-
-        return to_pdf(self.layout(measure))
+        return canvas.to_pdf(self.layout(fonts.measure))
 
     def save(self, path: str | Path) -> Path:
         """Write to `path`; the suffix decides: .svg, .pdf or .png."""

@@ -47,7 +47,7 @@ def page(maps: AttentionMaps) -> str:
             "streams": list(maps.streams),
             "shapes": [list(layer.shape) for layer in maps.maps],
             "maxima": maxima,
-            "provenance": {str(k): None if v is None else str(v) for k, v in maps.provenance.items()},
+            "stamp": {str(k): None if v is None else str(v) for k, v in maps.stamp.items()},
         },
         scripts=(*SCRIPTS, "maps.js", "looks.js", "heads.js", "attention.js"),
         more="".join(layers),

@@ -32,7 +32,7 @@ LEVELS = 24
 @draws(Explanation, "html")
 @draws(Comparison, "html")
 def page(result: Explanation | Sequence[Explanation]) -> str:
-    """Prediction, target switch, coloured tokens or patches, table, receipt and provenance, in one file."""
+    """Prediction, target switch, coloured tokens or patches, table, receipt and stamp, in one file."""
     results = [result] if isinstance(result, Explanation) else list(result)
     first = results[0]
     title = first.text.strip() if first.text and first.text.strip() else f"{first.target} by {first.method}"

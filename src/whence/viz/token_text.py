@@ -69,6 +69,7 @@ def merged(exp: Explanation) -> Explanation:
         word_ids=tuple(range(len(words))),
         special=tuple(exp.special[w.tokens[0]] for w in words) if exp.special else (),
         sides=tuple(exp.sides[w.tokens[0]] for w in words) if exp.sides else (),
+        parts=(),
     )
 
 

@@ -17,7 +17,7 @@ from whence.verbs.explain import explain
 from whence.web.catalogue import Catalogue, kind_of
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, logged, of_library
-from whence.web.requests import Contrast, ExplainRequest
+from whence.web.requests import ContrastBody, ExplainRequest
 from whence.web.settings import Limits
 
 __all__ = ["answered", "checked", "compared"]
@@ -99,16 +99,16 @@ def _explained(
     return explain(adapter, [item] * len(targets), method, targets, **options)
 
 
-def _check_writes(adapter: Any, request: ExplainRequest, limits: Limits) -> None:
+def _check_writes(adapter: AbstractAdapter, request: ExplainRequest, limits: Limits) -> None:
     """Only some models write, and what they write counts as well; encoder-decoders write on a page of their own."""
-    if "generation" not in adapter.task:
+    if not adapter.writes:
         raise ApiError(422, "wrong_input", "This model does not write text.", "Leave continuation and generate out.")
     if request.continuation == "":
         raise ApiError(422, "empty", "The continuation is empty.", "Send some text, or null.")
     more = request.generate or 0
     if request.continuation is not None:
-        more = len(adapter.tokenizer(request.continuation, add_special_tokens=False, verbose=False)["input_ids"])
-    before = "" if adapter.task == "text2text-generation" else request.text or ""
+        more = adapter.tokens_in(request.continuation) or 0
+    before = "" if adapter.attends_across else request.text or ""
     check_tokens(adapter, before, request.pair if before else None, limits.tokens, more)
 
 
@@ -124,4 +124,4 @@ def _targets(request: ExplainRequest, adapter: AbstractAdapter, item: Any, limit
                 "Send a list of targets, or null for what it predicts.",
             )  # fmt: skip
         return list(found)
-    return [contrast(t.this, t.that) if isinstance(t, Contrast) else t for t in given]
+    return [contrast(t.this, t.that) if isinstance(t, ContrastBody) else t for t in given]

@@ -169,7 +169,7 @@ class RowsAnswer(BaseModel):
     rows: list[RowBody]
 
 
-class Influence(BaseModel):
+class InfluenceBody(BaseModel):
     word: str
     times: int
     mean: float | None
@@ -197,8 +197,8 @@ class RunSummary(BaseModel):
     tokens: int
     seconds: float
     predictions: dict[str, int]
-    words: list[Influence] = Field(description="Strongest by mean size of score.")
-    by_class: dict[str, list[Influence]] = Field(description="Strongest for each target.")
+    words: list[InfluenceBody] = Field(description="Strongest by mean size of score.")
+    by_class: dict[str, list[InfluenceBody]] = Field(description="Strongest for each target.")
     conserved: dict[str, float | None]
     slowest: list[SlowRow]
     errors: dict[str, int]

@@ -12,7 +12,7 @@ import torch
 from fastapi import FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
-import whence
+from whence.stamp import __version__
 from whence.web import answer_attention, answer_explain, docs, figures, pages, refusals
 from whence.web.answers import (
     AttentionAnswer,
@@ -80,7 +80,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
     app = FastAPI(
         title="whence",
-        version=whence.__version__,
+        version=__version__,
         summary="From what place did this prediction come? Explanations of transformer predictions.",
         docs_url=None,
         redoc_url=None,
@@ -103,7 +103,7 @@ def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: L
         """What this server has: models, methods, limits and runs."""
         return JSONResponse(
             {
-                "version": whence.__version__,
+                "version": __version__,
                 "models": [catalogue.describe(name, limits.tokens) for name in catalogue],
                 "methods": catalogue.describe_methods(),
                 "default_methods": catalogue.default_methods(),

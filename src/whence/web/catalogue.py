@@ -10,6 +10,7 @@ from typing import Any
 from whence.errors import InputError, UnknownNameError
 from whence.methods import methods as registered
 from whence.methods.listing import lines
+from whence.methods.method import class_of
 from whence.models import AbstractAdapter, load
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
@@ -67,7 +68,7 @@ class Catalogue:
     def describe(self, name: str, most_tokens: int) -> dict[str, Any]:
         adapter = self.model(name)
         kind = kind_of(adapter)
-        limit = getattr(adapter, "limit", None)
+        limit = adapter.limit
         return {
             "name": name,
             "task": adapter.task,
@@ -110,26 +111,21 @@ def _named(models: tuple[str, ...] | Mapping[str, Any]) -> dict[str, Any]:
 
 def kind_of(adapter: AbstractAdapter) -> str:
     """How the page treats a model: by text, by image, or as one that writes on."""
-    if adapter.task == "image-classification":
-        return "image"
-    return "generation" if "generation" in adapter.task or adapter.task == "fill-mask" else "text"
+    return "image" if adapter.kind == "image" else "generation" if adapter.speaks else "text"
 
 
 def _examples(adapter: AbstractAdapter, kind: str) -> tuple[str, ...]:
     if kind == "image":
         return DIGITS if adapter.labels == tuple("0123456789") else ()
-    if adapter.task == "fill-mask":
-        mask = getattr(getattr(adapter, "tokenizer", None), "mask_token", None) or "[MASK]"
-        return (f"The capital of France is {mask}.",)
+    if adapter.speaks and not adapter.writes:
+        return (f"The capital of France is {adapter.blank or '[MASK]'}.",)
     return PROMPTS if kind == "generation" else SENTENCES
 
 
 def _made(name: str) -> bool:
-    factory: Any = registered[name]
-    return bool(getattr(factory, "func", factory).class_specific)
+    return class_of(name).class_specific
 
 
 def _is_slow(name: str) -> bool:
     """Whether the cost grows with the input or a number of samples, rather than one or two passes."""
-    factory: Any = registered[name]
-    return any(word in getattr(factory, "func", factory).cost for word in (" per ", "steps", "samples"))
+    return any(word in class_of(name).cost for word in (" per ", "steps", "samples"))

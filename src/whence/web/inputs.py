@@ -41,13 +41,13 @@ def input_of(adapter: AbstractAdapter, text: str | None, pair: str | None, image
     return text if pair is None else (text, pair)
 
 
-def check_tokens(adapter: Any, text: str, pair: str | None, most: int, more: int = 0) -> None:
+def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: int, more: int = 0) -> None:
     """Refuse a text of too many tokens before anything is computed; `more` are to be written after it."""
-    tokenizer = getattr(adapter, "tokenizer", None)
-    if tokenizer is None:
+    count = adapter.tokens_in(text, pair)
+    if count is None:
         return
     limit = min(adapter.limit or most, most)
-    count = len(tokenizer(text, pair, verbose=False)["input_ids"]) + more
+    count += more
     if count > limit:
         raise ApiError(413, "too_long", f"The text has {count:,} tokens; the limit is {limit:,}.", "Shorten the text.")
 

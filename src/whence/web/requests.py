@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["AttentionRequest", "Contrast", "ExplainRequest", "FigureRequest"]
+__all__ = ["AttentionRequest", "ContrastBody", "ExplainRequest", "FigureRequest"]
 
 
 def _whole(text: str) -> str:
@@ -38,7 +38,7 @@ class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
 
 
-class Contrast(_Request):
+class ContrastBody(_Request):
     """Why this rather than that: the difference of two scores."""
 
     this: Label | ClassNumber = Field(examples=["positive"])
@@ -77,7 +77,7 @@ class ExplainRequest(InputRequest):
     methods: list[Method] = Field(
         default=["lrp"], min_length=1, description="Names from /api/info.", examples=[["lrp", "gi"]]
     )
-    targets: Literal["all"] | list[Label | ClassNumber | Contrast] | None = Field(
+    targets: Literal["all"] | list[Label | ClassNumber | ContrastBody] | None = Field(
         default=None,
         description='null: what the model predicts; "all": its likeliest classes; or a list of labels, class numbers '
         "and contrasts {this, that}.",

@@ -9,8 +9,8 @@ from typing import Any
 
 from whence import cancel
 from whence.errors import InputError, UnknownNameError
+from whence.extras import need_parquet
 from whence.results.explanation_files import to_wire
-from whence.runner.extras import need_parquet
 from whence.runner.manifest import Journal, ShardReport
 from whence.runner.show import opened, show
 from whence.runner.summary import summary
@@ -76,7 +76,7 @@ class Runs:
             held = str(error).rpartition(", which holds ")[2]
             raise ApiError(404, "unknown_row", f"There is no row {index}: the run holds {held}.", "See rows.") from None
         wire = to_wire(exp)
-        wire["provenance"]["model"] = _without_path(str(wire["provenance"].get("model", "")))
+        wire["stamp"]["model"] = _without_path(str(wire["stamp"].get("model", "")))
         return wire
 
     def summary(self, name: str) -> dict[str, Any]:

@@ -9,7 +9,7 @@ import torch
 from tests.reference import attention_methods as slow
 from whence.methods.attention.attention_method import LayerMap
 from whence.methods.attention.flow import max_flow_to_inputs
-from whence.methods.method import make
+from whence.methods.explaining import as_method
 
 
 def layer(attention, gradient=None, **rest) -> LayerMap:
@@ -18,7 +18,7 @@ def layer(attention, gradient=None, **rest) -> LayerMap:
 
 
 def scores(method: str, layers: list[LayerMap], rows: list[int], **options) -> list[float]:
-    return make(method, **options).token_scores(layers, rows, "mean").tolist()
+    return as_method(method, **options).token_scores(layers, rows, "mean").tolist()
 
 
 def test_rollout_of_two_tokens_and_two_layers():
@@ -53,12 +53,12 @@ def test_grad_sam_on_a_two_by_two_map():
 
 
 def test_grad_cam_on_two_heads():
-    # head weights: mean of the gradients 1 and -½; over row 0 alone 2 and 0
+    # head weights: mean of the gradients 1 and -½; over row 0 without column 0: 2 and -1
     attention = torch.tensor([[[0.5, 0.5], [0.2, 0.8]], [[1.0, 0.0], [0.4, 0.6]]])
     gradient = torch.tensor([[[2.0, 2.0], [0.0, 0.0]], [[1.0, -1.0], [-1.0, -1.0]]])
     made = [LayerMap(attention, gradient)]
     assert scores("attention_grad_cam", made, [0]) == [0, 0.25]  # ½(½ - ½), ½(½ - 0)
-    assert scores("attention_grad_cam", made, [0], variant="code") == [0.5, 0.5]
+    assert scores("attention_grad_cam", made, [0], variant="code") == [0, 0.5]  # ½(2·½ - 1·1), ½(2·½ - 1·0)
 
 
 def test_attcat_of_one_layer():

@@ -10,8 +10,9 @@ from torch import Tensor, nn
 
 from tests import small
 from tests.methods.attention.eager import Seen, double, eager_maps, plain_encoder_maps
+from whence.core.batch import Batch
 from whence.core.capture import AttentionMap, capture
-from whence.methods.method import make
+from whence.methods.explaining import as_method
 from whence.models.loading import load
 from zoo.build import build
 
@@ -30,7 +31,7 @@ def captured_maps(module: nn.Module, inputs: dict[str, Tensor], target=logit, **
     module = double(module)
     inputs = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
     sources = tuple(n for n in ("pixel_values", "input_ids", "decoder_input_ids") if n in inputs)
-    return capture(lambda batch: module(**batch), inputs, sources=sources, target=target, **options).maps
+    return capture(lambda batch: module(**batch), Batch.of(inputs, *sources), target=target, **options).maps
 
 
 def assert_same(made: list[AttentionMap], seen: Seen, close: dict = EAGER) -> None:
@@ -83,7 +84,7 @@ def test_streamed_maps_are_the_same_maps(name):
     module, inputs = MODELS[name]()
     seen = eager_maps(module, inputs, logit)["attentions"]
     visited = {}
-    made = captured_maps(module, inputs, visitor=lambda number, a, g: visited.update({number: (a, g)}))
+    made = captured_maps(module, inputs, visitor=lambda m, a, g: visited.update({m.number: (a, g)}))
     assert all(m.probabilities is None for m in made)
     assert list(visited) == sorted(visited, reverse=True)  # last layer first: the order of the backward pass
     for number, (a, g) in visited.items():
@@ -100,7 +101,7 @@ def test_encoder_decoder(name):
         module, inputs = specimen.model, specimen.inputs
     fields = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
     seen = eager_maps(module, inputs, logit, tuple(fields.values()))
-    made = captured_maps(module, inputs, encoder_decoder=True)
+    made = captured_maps(module, inputs)
     for stream, field in fields.items():
         assert_same([m for m in made if m.stream == stream], seen[field])
 
@@ -108,7 +109,7 @@ def test_encoder_decoder(name):
 def test_a_decoder_that_makes_its_own_ids():
     """A BART classifier shifts the ids it was given: still two sequences."""
     specimen = build("sequence-classification", "bart")
-    made = captured_maps(specimen.model, specimen.inputs, encoder_decoder=True)
+    made = captured_maps(specimen.model, specimen.inputs)
     assert [m.stream for m in made] == ["encoder", "encoder", "decoder", "cross", "decoder", "cross"]
 
 
@@ -117,7 +118,7 @@ def test_plain_module():
     tokens = torch.tensor([[3, 8, 1, 40, 7], [4, 4, 9, 30, 2]])
     x = module.words(tokens) + module.places[:5]
     seen = plain_encoder_maps(module.encoder, x.detach(), lambda y: module.head(y.mean(1))[:, 1])
-    made = capture(lambda b: module(**b), {"tokens": tokens}, sources=("tokens",), target=lambda y: y[:, 1]).maps
+    made = capture(lambda b: module(**b), Batch.of({"tokens": tokens}, "tokens"), target=lambda y: y[:, 1]).maps
     assert_same(made, seen, CLOSE)
 
 
@@ -164,7 +165,7 @@ def test_states_of_a_module_that_puts_tokens_first(length):
     """nn.MultiheadAttention works on (token, batch, hidden), and the path around it on (batch, token, hidden)."""
     module = double(small.by_hand())
     tokens = torch.randint(0, 49, (3, length), generator=torch.Generator().manual_seed(3))
-    made = capture(lambda b: module(**b), {"tokens": tokens}, sources=("tokens",), target=lambda y: y[:, 1]).maps
+    made = capture(lambda b: module(**b), Batch.of({"tokens": tokens}, "tokens"), target=lambda y: y[:, 1]).maps
     x = (module.words(tokens) + module.places[:length]).detach().requires_grad_()
     states = [x]
     for layer in module.encoder.layers:
@@ -179,6 +180,6 @@ def test_collect_runs_the_model_once_for_maps_alone(monkeypatch):
     model = load((small.classifier(), small.wordpiece()))
     calls = []
     monkeypatch.setattr(model, "forward", lambda batch, forward=model.forward: calls.append(1) or forward(batch))
-    examples, _ = model.encode("a good film")
-    make("rollout").collect(model, examples, [model.target(None)])
+    (example,), _ = model.encode("a good film")
+    as_method("rollout").collect(model, model.collate([example]), [model.default_target(example)])
     assert len(calls) == 1

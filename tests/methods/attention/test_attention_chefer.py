@@ -15,6 +15,7 @@ from tests import small
 from tests.methods.attention.eager import double, one
 from tests.methods.attention.tiny import sharp_bert, sharp_vit
 from tests.reference import chefer_lrp
+from whence.core.batch import Batch
 from whence.core.capture import capture_relevance
 from whence.core.interception import Interception
 from whence.core.propagation import backward
@@ -31,7 +32,7 @@ RELEVANCE_METHODS = ["transformer_attribution", "partial_lrp"]
 def captured(module, inputs, target: int) -> list[Tensor]:
     source = next(iter(inputs))
     return capture_relevance(
-        lambda batch: module(**batch), inputs, sources=(source,), target=lambda o: o.logits[:, target]
+        lambda batch: module(**batch), Batch.of(inputs, source), target=lambda o: o.logits[:, target]
     )
 
 
@@ -69,10 +70,11 @@ def test_vit_pixels_equal_the_pass_by_hand():
 
 def through(function, inputs: list[Tensor], relevance: Tensor) -> list[Tensor]:
     """Relevance of `inputs`, given that of `function(*inputs)`."""
-    mode = Interception(CHEFER, relevance_table(inputs[0].shape[0]), default=universal)
+    batch = Batch.of({str(n): x for n, x in enumerate(inputs)}, *map(str, range(len(inputs))))
+    mode = Interception(batch, relevance_table(), recipe=CHEFER, default=universal, follows=("examples",))
     with torch.enable_grad():
         with mode:
-            out = function(*[mode.leaf(str(n), x) for n, x in enumerate(inputs)])
+            out = function(*mode.prepared().values())
         grads = backward((out * relevance).sum(), [leaf.tensor for leaf in mode.leaves])
     return list(grads)
 

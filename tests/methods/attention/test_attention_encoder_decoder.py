@@ -13,7 +13,8 @@ from tests import small
 from tests.methods.attention.eager import eager_maps, one
 from tests.reference import attention_methods as slow
 from whence.methods.attention.attention_method import cropped
-from whence.methods.method import make
+from whence.methods.explaining import as_method
+from whence.models.padding import padded
 from zoo.build import build
 
 FIELDS = ("encoder_attentions", "decoder_attentions", "cross_attentions")
@@ -113,9 +114,10 @@ def test_padding_before_the_tokens_is_cut_from_all_three_kinds_of_maps():
     """(Absolute positions count that padding, so these scores are those of another input: the maps are compared.)"""
     model = classifier("left")
     examples, _ = model.encode(TEXTS)
-    captured, relevance, _ = make("gae").collect(model, examples, [model.target(1)] * 3)
+    batch = padded(examples, model, "left")
+    captured, relevance, _ = as_method("gae").collect(model, batch, [model.target(1)] * 3)
     own = slice(3, None)  # "[CLS] bad [SEP]" beside six tokens
-    for layer, whole in zip(cropped(model, examples, 1, captured, relevance), captured.maps, strict=True):
+    for layer, whole in zip(cropped(batch, 1, captured, relevance), captured.maps, strict=True):
         torch.testing.assert_close(layer.attention, whole.probabilities[1, :, own, own])
         torch.testing.assert_close(layer.gradient, whole.gradient[1, :, own, own])
 

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from tests.reference import attention_methods as slow
 from whence.methods.attention.attention_method import LayerMap
 from whence.methods.attention.flow import max_flow_to_inputs
-from whence.methods.method import make
+from whence.methods.explaining import as_method
 
 GRAPHS = settings(max_examples=60, deadline=None)
 SIZES = {"layers": st.integers(1, 4), "length": st.integers(1, 5), "seed": st.integers(0, 2**31)}
@@ -72,5 +72,5 @@ def test_capacities_of_two_do_not_overflow():
 def test_flow_of_nothing_is_nothing(row):
     """Heads that look at different places have a minimum of zero everywhere."""
     heads = torch.stack([torch.eye(2), 1 - torch.eye(2)])
-    made = make("attention_flow", fusion="min", residual="none")
+    made = as_method("attention_flow", fusion="min", residual="none")
     assert made.token_scores([LayerMap(heads)] * 2, [0, 1], row).tolist() == [0, 0]

@@ -6,8 +6,8 @@ import pytest
 
 import whence
 from tests import small
-from whence.errors import InputError, UnknownNameError
-from whence.methods.method import make
+from whence.errors import InputError, OptionError
+from whence.methods.explaining import as_method
 
 MODEL = (small.classifier, small.wordpiece)
 
@@ -15,18 +15,18 @@ MODEL = (small.classifier, small.wordpiece)
 @pytest.mark.parametrize(
     ("method", "options", "known"),
     [
-        ("rollout", {"fusion": "sum"}, "max, mean, min"),
-        ("rollout", {"row": "first"}, "auto, cls, column_sum, last, mean"),
-        ("attention_flow", {"residual": "add"}, "add_identity, add_identity_then_normalise, none"),
+        ("rollout", {"fusion": "sum"}, "'mean', 'max' or 'min'"),
+        ("rollout", {"row": "first"}, "'auto', 'cls', 'last', 'mean' or 'column_sum'"),
+        ("attention_flow", {"residual": "add"}, "'none', 'add_identity' or 'add_identity_then_normalise'"),
         ("gae", {"variant": "papr"}, "Did you mean 'paper'"),
-        ("grad_sam", {"axis": "rows"}, "key, query"),
-        ("transformer_attribution", {"ablation": "last"}, "attention, first_block, last_block, none"),
+        ("grad_sam", {"axis": "rows"}, "'query' or 'key'"),
+        ("transformer_attribution", {"ablation": "last"}, "'none', 'attention', 'last_block' or 'first_block'"),
     ],
 )
 def test_a_misspelled_choice(method, options, known):
     (name,) = options
-    with pytest.raises(UnknownNameError, match=f"unknown {name}.*{known}"):
-        make(method, **options)
+    with pytest.raises(OptionError, match=f"{name}=.* is not .*{known}"):
+        as_method(method, **options)
 
 
 @pytest.mark.parametrize("method", ["rollout", "transformer_attribution"])

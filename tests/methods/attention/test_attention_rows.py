@@ -12,7 +12,7 @@ from tests import small
 from tests.methods.attention.eager import eager_maps, one
 from tests.reference import attention_methods as slow
 from whence.methods.attention.attention_method import LayerMap, choose_rows
-from whence.models.examples import Example
+from whence.models.example import Example
 from zoo.build import build
 
 TEXT = "a good film , not dull"
@@ -183,17 +183,17 @@ def last_map(read: list[int], length: int = 5) -> LayerMap:
     ("choice", "rows"), [("cls", [0]), ("last", [4]), ("mean", [0, 1, 2, 3, 4]), ("column_sum", [0, 1, 2, 3, 4])]
 )
 def test_a_choice_is_obeyed(choice, rows):
-    assert choose_rows(choice, Example({}, position=2), last_map([3])) == (rows, choice)
+    assert choose_rows(choice, Example({}, (), rows=(2,)), last_map([3])) == (rows, choice)
 
 
 def test_auto_takes_the_rows_that_are_read():
-    assert choose_rows("auto", Example({}), last_map([1, 3])) == ([1, 3], "mean")
+    assert choose_rows("auto", Example({}, ()), last_map([1, 3])) == ([1, 3], "mean")
 
 
 def test_auto_takes_all_rows_where_none_is_read():
-    assert choose_rows("auto", Example({}), last_map([])) == ([0, 1, 2, 3, 4], "mean")
+    assert choose_rows("auto", Example({}, ()), last_map([])) == ([0, 1, 2, 3, 4], "mean")
 
 
 def test_auto_prefers_the_predicting_token_where_layers_without_attention_mix_the_rest_in():
-    assert choose_rows("auto", Example({}, position=3), last_map([0, 1, 2, 3]))[0] == [3]
-    assert choose_rows("auto", Example({}, position=2, continuation=(7, 8)), last_map([0, 1, 2, 3]))[0] == [2, 3]
+    assert choose_rows("auto", Example({}, (), rows=(3,)), last_map([0, 1, 2, 3]))[0] == [3]
+    assert choose_rows("auto", Example({}, (), rows=(2, 3), written=(7, 8)), last_map([0, 1, 2, 3]))[0] == [2, 3]

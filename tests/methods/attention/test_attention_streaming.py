@@ -12,6 +12,7 @@ import transformers
 
 import whence
 from tests import small
+from whence.core.batch import Batch
 from whence.core.capture import capture
 
 TEXTS = ["a gorgeous movie", "not good , but not very bad", "dull"]
@@ -71,7 +72,7 @@ def run(module, visitor=None) -> None:
     ids = torch.arange(LENGTH)[None] + 3
     assert module.config._attn_implementation == "sdpa"
     capture(
-        lambda batch: module(**batch), {"input_ids": ids}, sources=("input_ids",), target=lambda o: o.logits[:, 0],
+        lambda batch: module(**batch), Batch.of({"input_ids": ids}, "input_ids"), target=lambda o: o.logits[:, 0],
         visitor=visitor,
     )  # fmt: skip
 

@@ -18,6 +18,7 @@ from whence.core.backward import with_slope, with_slope_now
 from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, role_of
 from whence.core.numerics import stabilise
 from whence.core.recipe import Recipe
+from whence.core.rules.structure import mark_mean
 
 __all__ = ["ACTIVATIONS", "rules"]
 
@@ -32,7 +33,7 @@ class Activation(NamedTuple):
     """Whether f(x) = x·Φ(x) with a gate Φ between 0 and 1."""
 
 
-def _ratio(x: Tensor, y: Tensor, at_zero: float, derivative: float) -> Tensor:
+def _ratio(x: Tensor, y: Tensor, at_zero: float | Tensor, derivative: float) -> Tensor:
     tiny = torch.finfo(x.dtype).eps
     return torch.where(x.abs() > tiny, (y - at_zero) / stabilise(x), derivative)
 
@@ -103,21 +104,16 @@ def slope(call: Call) -> Any:
     at_zero = _at_zero(call, kind)
     derivative = kind.derivative_at_zero
 
-    def evaluate(value: Tensor) -> Tensor:
-        return call.func(
-            value, *call.args[1:], **{k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
-        )
-
     closed = kind.slope
     if closed is None or not _default_shape(call):
-        out = with_slope_now(x, evaluate, lambda x, y: _ratio(x, y, at_zero, derivative))
+        out = with_slope_now(x, call.at, lambda x, y: _ratio(x, y, at_zero, derivative))
     elif call.name in ("sigmoid", "exp"):  # torch does not keep x for these, so models may change it in place
-        out = with_slope_now(x, evaluate, lambda x, y: closed(x, call))
+        out = with_slope_now(x, call.at, lambda x, y: closed(x, call))
     else:
-        out = with_slope(x, evaluate, lambda x: closed(x, call))
-    if at_zero and call.ledger.active:
+        out = with_slope(x, call.at, lambda x: closed(x, call))
+    if call.keeps_books and not (isinstance(at_zero, float) and at_zero == 0):
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
-        call.ledger.constant("constant", call.name, out, torch.where(x.detach().isinf(), out.detach(), at_zero))
+        call.book("constant", out, torch.where(x.detach().isinf(), out.detach(), at_zero))
     return _marked(out, x)
 
 
@@ -126,15 +122,18 @@ def _default_shape(call: Call) -> bool:
     return call.name in ("gelu",) or len(call.args) == 1
 
 
-def _at_zero(call: Call, kind: Activation) -> float:
+def _at_zero(call: Call, kind: Activation) -> float | Tensor:
     """f(0), asked of the function itself where arguments (a slope, a bound, a beta) may change it."""
     if _default_shape(call) and not call.kwargs:
-        return kind.at_zero
-    x = call.argument(0, "input")
+        return float(kind.at_zero)
     others = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input", "out")}
     if any(isinstance(v, Tensor) and v.numel() > 1 for v in (*call.args[1:], *others.values())):
-        return kind.at_zero
-    return float(call.func(torch.zeros((), dtype=x.dtype, device=x.device), *call.args[1:], **others))
+        return float(kind.at_zero)
+    x = call.argument(0, "input")
+    if call.name == "gelu":  # its arguments change its shape and not this
+        return 0.0
+    at_zero: Tensor = call.at(torch.zeros((), dtype=x.dtype, device=x.device))
+    return at_zero.detach()
 
 
 def _marked(out: Tensor, x: Tensor) -> Tensor:
@@ -148,9 +147,7 @@ def gradient(call: Call) -> Any:
     x = call.argument(0, "input")
     if not is_tainted(x):
         return call.run()
-    rest = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
-    out = call.ledger.measure("activation", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
-    return _marked(out, x)
+    return _marked(call.measure("activation", [x], call.at), x)
 
 
 def gate(call: Call) -> Any:
@@ -164,13 +161,13 @@ def power(call: Call) -> Any:
     if isinstance(p, Tensor) and p.dim() == 0 and not p.requires_grad:
         p = float(p)
     if not is_tainted(x) or not isinstance(p, (int, float)):
-        return constant(call) if call.recipe.activation == "slope" else gradient_of_any(call)
+        return constant(call) if call.recipe.activation == "slope" else call.measured("activation")
     if p == 1:
         return call.run()
     if p < 1:
         return deviation(call)
     if call.recipe.activation == "gradient":
-        out = call.ledger.measure("activation", "pow", [x], lambda x: x**p)
+        out = call.measure("activation", [x], lambda x: x**p)
     else:
         out = with_slope(x, lambda x: x**p, lambda x: x ** (p - 1))
     return _marked(out, x)
@@ -180,11 +177,7 @@ def deviation(call: Call) -> Any:
     """Roots, norms, variances: the size of something, by which something else is divided."""
     if call.recipe.norm == "gradient":
         x = call.argument(0, "input")
-        if call.ledger.active and is_tainted(x):
-            rest = {k: v for k, v in call.kwargs.items() if k != "input"}
-            out = call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
-        else:
-            out = call.run()
+        out = call.measure("norm", [x], call.at) if is_tainted(x) else call.run()
         mark_role(out, "deviation")
         return out
     return constant(call)
@@ -198,11 +191,12 @@ def constant(call: Call) -> Any:
 
 def variance_and_mean(call: Call) -> Any:
     """var_mean, std_mean: the size is a deviation, the mean is linear."""
+    x = call.argument(0, "input")
     if call.recipe.norm != "gradient":
         size, mean = call.run()
+        mark_mean(mean, x)
         return size.detach(), mean
-    x, rest = call.argument(0, "input"), {k: v for k, v in call.kwargs.items() if k != "input"}
-    size, mean = call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
+    size, mean = call.measure("norm", [x], call.at)
     mark_role(size, "deviation")
     return size, mean
 
@@ -240,7 +234,7 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
     return {
         **dict.fromkeys(ACTIVATIONS, rule),
         **dict.fromkeys(DEVIATIONS, deviation),
-        **dict.fromkeys(UNDEFINED_AT_ZERO, constant if recipe.activation == "slope" else gradient_of_any),
+        **dict.fromkeys(UNDEFINED_AT_ZERO, constant if recipe.activation == "slope" else _plain_gradient),
         **dict.fromkeys(WITHOUT_GRADIENT, constant),
         "pow": power,
         "var_mean": variance_and_mean,
@@ -249,12 +243,6 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
     }
 
 
-def gradient_of_any(call: Call) -> Any:
+def _plain_gradient(call: Call) -> Any:
     """The ordinary gradient, booked as the recipe's choice."""
-    tainted = call.tainted()
-
-    def compute(*watched: Tensor) -> Any:
-        swap = {id(old): new for old, new in zip(tainted, watched, strict=True)}
-        return call.mapped(lambda t: swap.get(id(t), t)).run()
-
-    return call.ledger.measure("activation", call.name, tainted, compute)
+    return call.measured("activation")

@@ -39,7 +39,7 @@ def layer(rule: LinearRule) -> Rule:
             return reweigh(call, x, weight, bias)
         out = call.run()
         if bias is not None:
-            call.ledger.constant("bias", call.name, out, _aligned(bias, call.name))
+            call.book("bias", out, _aligned(bias, call.name))
         return out
 
     return apply
@@ -68,7 +68,8 @@ def _epsilon(call: Call, x: Tensor, epsilon: float) -> Tensor:
         on_gradient(z, lambda grad: grad * share)
         return z * 1.0  # a node of its own, so that the ledger sees the gradient before the share is taken
 
-    return call.ledger.measure("bias", call.name, [x], compute)
+    made: Tensor = call.measure("bias", [x], compute)
+    return made
 
 
 def _signed(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, gamma: float | None) -> Tensor:
@@ -93,7 +94,8 @@ def _signed(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, gamma: f
         shared = torch.where(z > 0, up, down)
         return shared * divide(z, shared.detach(), 1e-9)
 
-    return call.ledger.measure("bias", call.name, [x], compute)
+    made: Tensor = call.measure("bias", [x], compute)
+    return made
 
 
 def _clamp(bias: Tensor | None, low: float | None, high: float | None) -> Tensor | None:

@@ -22,24 +22,16 @@ def layer_norm(call: Call) -> Any:
     if not is_tainted(x):
         return call.run()
     mode = call.recipe.norm
-    run = lambda x: torch.layer_norm(x, shape, weight, bias, eps)
+    if mode == "gradient":
+        return call.measure("norm", [x], call.at)
+    if mode == "detach_mean":
+        return call.measure("norm", [x], lambda x: detached_layer_norm(x, shape, weight, bias, eps, through_mean=False))
     if mode == "detach":
         out = detached_layer_norm(x, shape, weight, bias, eps)
-    elif mode == "detach_mean":
-        out = call.ledger.measure(
-            "norm", "layer_norm", [x], lambda x: detached_layer_norm(x, shape, weight, bias, eps, through_mean=False)
-        )
-        return out
-    elif mode == "identity":
-        out = _identity(x, run, bias)
     else:
-        return call.ledger.measure("norm", "layer_norm", [x], run)
-    call.ledger.constant("bias", "layer_norm", out, _shaped(bias, shape))
+        out = _identity(x, call.at, bias)
+    call.book("bias", out, bias)
     return out
-
-
-def _shaped(bias: Tensor | None, shape: tuple[int, ...]) -> Tensor | None:
-    return bias if bias is None or len(shape) == 1 else bias.reshape(shape)
 
 
 def _identity(x: Tensor, run: Callable[[Tensor], Tensor], bias: Tensor | None) -> Tensor:
@@ -53,11 +45,10 @@ def rms_norm(call: Call) -> Any:
     x = call.argument(0, "input")
     if not is_tainted(x):
         return call.run()
+    if call.recipe.norm == "gradient":
+        return call.measure("norm", [x], call.at)
     shape, weight = call.argument(1, "normalized_shape"), call.argument(2, "weight")
     eps = call.argument(3, "eps")
-    run = lambda x: torch.rms_norm(x, shape, weight, eps)
-    if call.recipe.norm == "gradient":
-        return call.ledger.measure("norm", "rms_norm", [x], run)
     tiny = torch.finfo(x.dtype).eps if eps is None else eps
     dims = tuple(range(-len(shape), 0))
 
@@ -65,7 +56,7 @@ def rms_norm(call: Call) -> Any:
         rstd = torch.rsqrt(widened(x).pow(2).mean(dims, keepdim=True) + tiny)
         return rstd if weight is None else rstd * weight
 
-    return with_slope(x, run, scale)
+    return with_slope(x, call.at, scale)
 
 
 def group_norm(call: Call) -> Any:
@@ -81,19 +72,22 @@ def group_norm(call: Call) -> Any:
             return affine(call)
         groups, weight, bias, eps = x.shape[1], *(call.argument(i, n, d) for i, n, d in _INSTANCE_NORM)
     if call.recipe.norm == "gradient":
-        rest = {k: v for k, v in call.kwargs.items() if k != "input"}
-        return call.ledger.measure("norm", call.name, [x], lambda x: call.func(x, *call.args[1:], **rest))
-    grouped = x.reshape(x.shape[0], groups, -1)
+        return call.measure("norm", [x], call.at)
     through_mean = call.recipe.norm != "detach_mean"
-    compute = lambda x: detached_layer_norm(x, x.shape[-1:], None, None, eps, through_mean=through_mean)
-    out = compute(grouped) if through_mean else call.ledger.measure("norm", call.name, [grouped], compute)
-    out = out.reshape(x.shape)
+
+    def normalised(x: Tensor) -> Tensor:
+        grouped = x.reshape(x.shape[0], groups, -1)
+        return detached_layer_norm(grouped, grouped.shape[-1:], None, None, eps, through_mean=through_mean).view(
+            x.shape
+        )
+
+    out = normalised(x) if through_mean else call.measure("norm", [x], normalised)
     channels = (1, -1, *[1] * (x.dim() - 2))
     if weight is not None:
         out = out * weight.reshape(channels)
     if bias is not None:
         out = out + bias.reshape(channels)
-        call.ledger.constant("bias", call.name, out, bias.reshape(channels))
+        call.book("bias", out, bias.reshape(channels))
     return out
 
 
@@ -104,9 +98,8 @@ _INSTANCE_NORM = ((3, "weight", None), (4, "bias", None), (7, "eps", 1e-5))
 def affine(call: Call) -> Any:
     """A function that is affine in its first argument (batch norm in evaluation): its value at 0 is the bias."""
     out = call.run()
-    if call.ledger.active and is_tainted(out):
-        x = call.argument(0, "input")
-        call.ledger.constant("bias", call.name, out, call.replaced(0, "input", torch.zeros_like(x)).run())
+    if call.keeps_books and is_tainted(out):
+        call.book("bias", out, call.at(torch.zeros_like(call.argument(0, "input"))))
     return out
 
 
@@ -125,7 +118,7 @@ def batch_norm(call: Call) -> Any:
     scale = torch.rsqrt(variance + eps) * (1 if weight is None else weight)
     shift = -mean * scale + (0 if bias is None else bias)
     out = x * scale.reshape(channels) + shift.reshape(channels)
-    call.ledger.constant("bias", "batch_norm", out, shift.reshape(channels))
+    call.book("bias", out, shift.reshape(channels))
     return out
 
 

@@ -48,6 +48,9 @@ def multiply(call: Call) -> Any:
         return out
     if "deviation" in (role_of(a), role_of(b)):
         return half(call, 1.0, "norm")
+    weight = probability_of(call)
+    if weight is not None and recipe.softmax == "detach":  # experts weighed by their router
+        return call.mapped(lambda t: t.detach() if t is weight else t).run()
     gates = [role_of(a) == "gate", role_of(b) == "gate"]
     if recipe.product == "detach" and sum(gates) == 1:
         gate = gates.index(True)
@@ -84,7 +87,7 @@ def half(call: Call, share: float, kind: str) -> Any:
 
 def _shared(call: Call, out: Tensor, share: float, kind: str) -> Tensor:
     if share != 0.5:  # each factor would hand on the whole relevance of the product
-        call.ledger.constant(kind, call.name, out, out.detach() * (1 - 2 * share))
+        call.book(kind, out, out.detach() * (1 - 2 * share))
     if share != 1 and out.requires_grad:
         on_gradient(out, lambda grad: grad * share)
     return out
@@ -101,14 +104,13 @@ def divide(call: Call) -> Any:
         out = call.run()
         return _like_scaled(out, x, y)
     if call.recipe.norm == "gradient":
-        first, second = (y, x) if call.name == "rdiv" else (x, y)
-        inputs = [t for t in (first, second) if is_tainted(t)]
-        compute = lambda *t: call.func(*_fill((first, second), t))
-        out = call.ledger.measure("norm", call.name, inputs, compute)
-        mark_role(out, "deviation" if not is_tainted(x) else None)
+        out = call.measured("norm")
+        mark_role(out, "deviation" if not is_tainted(x) else role_of(x))
         return out
     position = 0 if call.name == "rdiv" else 1
-    return call.replaced(position, "other", y.detach()).run()
+    out = call.replaced(position, "other", y.detach()).run()
+    mark_role(out, role_of(x))
+    return out
 
 
 def _like_scaled(out: Tensor, x: Tensor, y: Any) -> Tensor:
@@ -118,32 +120,32 @@ def _like_scaled(out: Tensor, x: Tensor, y: Any) -> Tensor:
     return out
 
 
-def _fill(arguments: tuple, watched: tuple) -> tuple:
-    fresh = iter(watched)
-    return tuple(next(fresh) if is_tainted(a) else a for a in arguments)
-
-
 def matrix(call: Call) -> Any:
-    """Matrix products of any spelling."""
+    """Matrix products of any spelling. One with probabilities is attention: the recipe's softmax says what P is."""
+    weight = probability_of(call)
+    if weight is not None and call.recipe.softmax == "detach":
+        return _with_constant_map(call, weight)
     tainted = call.tainted()
-    if len(tainted) < 2:
-        return _with_constant_probability(call) if call.recipe.values != 1 else call.run()
-    return _bilinear(call, tainted)
+    return call.run() if len(tainted) < 2 else _bilinear(call, tainted, weight)
 
 
-def _with_constant_probability(call: Call) -> Any:
-    """A product that may be detached probabilities @ values: the recipe scales what the values get."""
+def probability_of(call: Call) -> Tensor | None:
+    """The factor that is a softmax, if there is one."""
+    return next((t for t in call.tensors() if role_of(t) == "probability"), None)
+
+
+def _with_constant_map(call: Call, weight: Tensor) -> Any:
+    """[P] @ v: linear in the values, which get their share."""
     values = call.recipe.values
-    if not any(role_of(t) == "probability" for t in call.tensors() if not t.requires_grad):
-        return call.run()
-    out = call.mapped(lambda t: scale_gradient(t, values) if t.requires_grad else t).run()
-    call.ledger.constant("softmax", call.name, out, out.detach() * (1 - values))
+    if values == 1:
+        return call.mapped(lambda t: t.detach() if t is weight else t).run()
+    out = call.mapped(lambda t: t.detach() if t is weight else scale_gradient(t, values)).run()
+    call.book("softmax", out, out.detach() * (1 - values))
     return out
 
 
-def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
+def _bilinear(call: Call, tainted: list[Tensor], probability: Tensor | None) -> Any:
     recipe = call.recipe
-    probability = next((t for t in tainted if role_of(t) == "probability"), None)
     share = 1.0 if recipe.product == "gradient" else 0.5
     if probability is None or len(tainted) != 2:
         if len(tainted) > 2 and share != 1:
@@ -151,7 +153,7 @@ def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
         out = call.run()
         amount = 1 - len(tainted) * share
         if amount:
-            call.ledger.constant("product", call.name, out, out.detach() * amount)
+            call.book("product", out, out.detach() * amount)
         if share != 1:
             on_gradient(out, lambda grad: grad * share)
         return out
@@ -164,7 +166,7 @@ def _bilinear(call: Call, tainted: list[Tensor]) -> Any:
         return scale_gradient(t, recipe.values) if t.requires_grad else t
 
     out = call.mapped(scaled).run()
-    call.ledger.constant("softmax", call.name, out, out.detach() * (1 - through_p - recipe.values))
+    call.book("softmax", out, out.detach() * (1 - through_p - recipe.values))
     return out
 
 
@@ -175,7 +177,7 @@ def bilinear(call: Call) -> Any:
     if bias is None:
         return out
     out = out + bias
-    call.ledger.constant("bias", "bilinear", out, bias)
+    call.book("bias", out, bias)
     return out
 
 
@@ -191,7 +193,7 @@ def matrix_with_sum(call: Call) -> Any:
     else:
         out = call.run()
     if not is_tainted(bias) and beta != 0:
-        call.ledger.constant("bias", call.name, out, bias * beta if beta != 1 else bias)
+        call.book("bias", out, bias * beta if beta != 1 else bias)
     return out
 
 
@@ -238,5 +240,6 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
         "addcdiv": fused_product,
         "_grouped_mm": grouped,
         "grouped_mm": grouped,
-        "grouped_mm_fallback": grouped,
+        # transformers registers its own operator where torch has no kernel for this; it does what torch's does
+        "transformers::grouped_mm_fallback": grouped,
     }

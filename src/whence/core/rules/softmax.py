@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import math
+from collections.abc import Callable
 from typing import Any
 
 import torch
@@ -18,55 +19,61 @@ __all__ = ["attention_scores", "bound_arguments", "mask_arguments", "multi_head_
 
 
 def softmax(call: Call) -> Any:
+    """P = softmax(x). Whether it is attention shows when it multiplies something: `products` then says what P is."""
     x = call.argument(0, "input")
     if not is_tainted(x):
         return call.run()
     mode = call.recipe.softmax
-    if mode == "detach":
-        out = call.replaced(0, "input", x.detach()).run()
-        if call.recipe.values != 1:  # the product with the values must know it again
-            mark_role(out, "probability")
-        return out
-    dim, dtype = call.argument(1, "dim", -1), call.kwargs.get("dtype")
-    if mode == "gradient":
-        compute = lambda x: torch.softmax(x, dim, dtype=dtype)
+    if isinstance(mode, str):
+        compute: Callable[[Tensor], Tensor] = call.at
     else:
-        compute = lambda x: temperature_softmax(x, dim, float(mode), dtype)
-    out = call.ledger.measure("softmax", call.name, [x], compute)
-    mark_role(out, "probability")
+        dim, dtype = call.argument(1, "dim", -1), _dtype_of(call)
+        compute = lambda x: temperature_softmax(x, dim, mode, dtype)
+    out = call.measure("softmax", [x], compute)
+    if not call.interception.in_target:  # a probability that the caller asks about is no attention
+        mark_role(out, "probability")
     return out
+
+
+def _dtype_of(call: Call) -> torch.dtype | None:
+    given = (*call.args[2:], call.kwargs.get("dtype"))
+    return next((a for a in given if isinstance(a, torch.dtype)), None)
 
 
 def log_softmax(call: Call) -> Any:
     """x - [logsumexp(x)]: linear in x, less a constant."""
     x = call.argument(0, "input")
     if not is_tainted(x) or call.recipe.softmax != "detach":
-        return call.ledger.measure("softmax", call.name, [x], lambda x: call.replaced(0, "input", x).run())
+        return call.measure("softmax", [x], call.at)
     shift = torch.logsumexp(x.detach(), call.argument(1, "dim", -1), keepdim=True)
     out = x - shift
-    call.ledger.constant("softmax", call.name, out, -shift)
+    call.book("softmax", out, -shift)
     return out
 
 
 def fused_attention(call: Call) -> Any:
     """softmax(q kᵀ · scale + mask) v, fused."""
     a = bound_arguments(call)
-    q, k, v = a["query"], a["key"], a["value"]
+    q, k, v, mask = a["query"], a["key"], a["value"], a["attn_mask"]
     rest = mask_arguments(a)
     recipe = call.recipe
     if recipe.softmax == "detach":
         v = scale_gradient(v, recipe.values)
-        out = _with_constant_map(q.detach(), k.detach(), v, rest)
+        mask = mask.detach() if isinstance(mask, Tensor) else mask
+        out = _with_constant_map(q.detach(), k.detach(), v, {**rest, "attn_mask": mask})
         if recipe.values != 1:
-            call.ledger.constant("softmax", call.name, out, out.detach() * (1 - recipe.values))
+            call.book("softmax", out, out.detach() * (1 - recipe.values))
         return out
     attend = _fused if recipe.softmax == "gradient" else _explicit(float(recipe.softmax))
+    # A mask that the input made (a gate, a bias of its own) joins behind the product of q and k, as in `products`.
+    through_p = recipe.scores / (1.0 if recipe.product == "gradient" else 0.5)
 
-    def compute(q: Tensor, k: Tensor, v: Tensor) -> Tensor:
+    def compute(q: Tensor, k: Tensor, v: Tensor, mask: Tensor | None) -> Tensor:
         q, k, v = scale_gradient(q, recipe.scores), scale_gradient(k, recipe.scores), scale_gradient(v, recipe.values)
-        return attend(q, k, v, **rest)
+        mask = mask if mask is None else scale_gradient(mask, through_p)
+        return attend(q, k, v, **{**rest, "attn_mask": mask})
 
-    return call.ledger.measure("softmax", call.name, [q, k, v], compute)
+    return call.measure("softmax", [q, k, v, mask], compute)
 
 
 SMALL = 16 * 2**20
@@ -105,13 +112,7 @@ def bound_arguments(call: Call) -> dict[str, Any]:
 
 def mask_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
     """Everything but query, key, value and dropout."""
-    rest = {n: arguments[n] for n in ("is_causal", "scale", "enable_gqa")}
-    return rest | {"attn_mask": _plain(arguments["attn_mask"])}
-
-
-def _plain(mask: Any) -> Any:
-    """A mask that came from the input (a learned relative position) carries relevance only where softmax does."""
-    return mask.detach() if isinstance(mask, Tensor) else mask
+    return {n: arguments[n] for n in ("attn_mask", "is_causal", "scale", "enable_gqa")}
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
@@ -156,7 +157,7 @@ def multi_head_attention(call: Call) -> Any:
     bound.apply_defaults()
     a = bound.arguments
     if a["bias_k"] is not None or a["static_k"] is not None or a["add_zero_attn"]:
-        return call.interception._without_rule(call)
+        return call.interception.without_rule(call)
     with call.interception:
         return _spelled_out(a)
 

@@ -7,11 +7,21 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of
-from whence.core.naming import name_of, out_of_place
+from whence.core.call import (
+    Call,
+    Rule,
+    is_tainted,
+    mark_origin,
+    mark_role,
+    mark_table,
+    origin_of,
+    role_of,
+    table_of,
+)
+from whence.core.naming import out_of_place
 from whence.core.recipe import Recipe
 
-__all__ = ["JOINS", "LINEAR", "rules"]
+__all__ = ["JOINS", "LINEAR", "mark_mean", "rules"]
 
 # Linear and homogeneous in the tainted arguments, whatever the others are: relevance goes where values go.
 LINEAR = frozenset(
@@ -57,21 +67,32 @@ FILLS = frozenset("where masked_fill fill index_fill pad constant_pad_nd scatter
 
 def linear(call: Call) -> Any:
     out = call.run()
+    source = call.args[0] if call.args else call.kwargs.get("input")
+    role = role_of(source)
     if isinstance(out, Tensor):
-        source = call.args[0] if call.args else call.kwargs.get("input")
         if call.name in CASTS:
-            if getattr(source, "_whence_origin", None) is not None:
+            if origin_of(source)[0] is not None:
                 mark_origin(out, source, linear=True)
             elif call.name in ("relu", "leaky_relu"):
                 mark_origin(out, source, linear=True)
                 mark_role(out, "gate")
-        role = role_of(source)
-        if role is not None:
-            mark_role(out, role)
+        elif call.name == "mean":
+            mark_mean(out, source)
+        mark_role(out, role)
+    elif role is not None and isinstance(out, (tuple, list)):  # topk: the chosen ones
+        for o in out:
+            if is_tainted(o):
+                mark_role(o, role)
     return out
 
 
 linear.in_place_is_fine = True  # type: ignore[attr-defined]
+
+
+def mark_mean(out: Tensor, x: Any) -> None:
+    """x.mean(…, keepdim=True) is what a spelled-out norm takes from x."""
+    if isinstance(x, Tensor) and out.dim() == x.dim() and out.shape != x.shape:
+        out._whence_mean_of = origin_of(x, create=True)[0]  # type: ignore[attr-defined]
 
 
 def add(call: Call) -> Any:
@@ -79,15 +100,19 @@ def add(call: Call) -> Any:
     alpha = call.kwargs.get("alpha", 1)
     sign = -1 if call.name in ("sub", "rsub") else 1
     first, second = call.argument(0, "input"), call.argument(1, "other")
-    if call.ledger.active and not is_tainted(first) and name_of(call.func).inplace:
+    if call.keeps_books and not is_tainted(first) and call.is_in_place:
         first = first.clone()  # a constant that the call overwrites and taints
-        mark_role(first, role_of(call.args[0]))
+        mark_table(first, table_of(call.args[0]))
+    if call.recipe.norm == "detach_mean" and call.name == "sub" and _is_centred(first, second):
+        return _centred(call, first, second)
     out = call.run()
     if call.name == "rsub":
         first, second = second, first
     if is_tainted(first) and is_tainted(second):
         if (origin := origin_of(first)[0]) is not None and origin is origin_of(second)[0]:
             mark_origin(out, first, linear=origin_of(second)[1])
+        if role_of(first) == role_of(second) == "probability":
+            mark_role(out, "probability")
         return out
     tainted, constant, factor = (first, second, sign * alpha) if is_tainted(first) else (second, first, 1)
     if not isinstance(constant, Tensor) or constant.dim() == 0:
@@ -101,29 +126,46 @@ def add(call: Call) -> Any:
 add.in_place_is_fine = True  # type: ignore[attr-defined]
 
 
+def _is_centred(x: Any, mean: Any) -> bool:
+    """Whether `mean` is the mean of `x`: nothing but a norm takes it away."""
+    taken = getattr(mean, "_whence_mean_of", None)
+    return is_tainted(x) and is_tainted(mean) and taken is not None and taken is origin_of(x)[0]
+
+
+def _centred(call: Call, x: Tensor, mean: Tensor) -> Any:
+    """x - [mean(x)]: the spelled-out norm's mean as a constant; what it would have handed on is the norm's."""
+    fresh = call.replaced(1, "other", mean.detach())
+    out = fresh.run()
+    call.book("norm", out, -mean.detach())
+    return out
+
+
 def _book(call: Call, out: Tensor, constant: Any, factor: float) -> None:
-    ledger = call.ledger
-    if not ledger.active:
+    if not call.keeps_books:
         return
     if not isinstance(constant, Tensor):
-        ledger.constant("constant", call.name, out, float(factor * constant))
+        call.book("constant", out, float(factor * constant))
     elif constant.dtype != torch.bool:
         value = constant if factor == 1 else constant * factor
-        ledger.constant(role_of(constant) or "constant", call.name, out, value)
+        mark_table(value, table_of(constant))
+        call.book("constant", out, value)
 
 
 def join(call: Call) -> Any:
     """Concatenation, selection, assignment: the untainted part of the result is a constant."""
     if call.name == "setitem":
         return _assign(call)
-    constant = _constant_part(call) if call.ledger.active else None
+    constant = _constant_part(call) if call.keeps_books else None
     out = call.run()
     if constant is not None and is_tainted(out):
-        call.ledger.constant(_role_of_others(call), call.name, out, constant)
+        mark_table(constant, next((t for x in call.tensors() if (t := table_of(x)) is not None), None))
+        call.book("constant", out, constant)
+    tainted = call.tainted()
+    if any(role_of(t) == "probability" for t in tainted):
+        mark_role(out, "probability")
     if isinstance(out, Tensor) and call.name in ("masked_fill", "where"):
         first = call.args[0] if call.name == "masked_fill" else call.args[-1]
         mark_role(out, role_of(first))
-        tainted = call.tainted()
         if len({id(origin_of(t)[0]) for t in tainted}) == 1 and origin_of(tainted[0])[0] is not None:
             mark_origin(out, tainted[0], linear=False)
     return out
@@ -135,15 +177,16 @@ join.in_place_is_fine = True  # type: ignore[attr-defined]
 def _assign(call: Call) -> None:
     """x[index] = value. The new x is linear in the old x and in the value."""
     target, index, value = call.args
-    before = target.detach().clone() if call.ledger.active and not is_tainted(target) else None
-    if call.ledger.active and is_tainted(target) and not is_tainted(value):
+    before = target.detach().clone() if call.keeps_books and not is_tainted(target) else None
+    if call.keeps_books and is_tainted(target) and not is_tainted(value):
         before = torch.zeros_like(target)
         before[index] = value
     elif before is not None:
         before[index] = 0
     target[index] = value
     if before is not None:
-        call.ledger.constant("constant", "setitem", target, before)
+        call.interception.place_written(call)
+        call.book("constant", target, before)
 
 
 def _constant_part(call: Call) -> Tensor | None:
@@ -158,13 +201,9 @@ def _constant_part(call: Call) -> Tensor | None:
         return None
     with torch.no_grad():
         zeroed = call.mapped(lambda t: torch.zeros_like(t) if t.requires_grad else t)
-        if name_of(call.func).inplace:
-            return out_of_place(call.func)(*zeroed.args, **zeroed.kwargs)
-        return zeroed.run()
-
-
-def _role_of_others(call: Call) -> str:
-    return next((r for t in call.tensors() if not t.requires_grad and (r := role_of(t)) == "position"), "constant")
+        func = out_of_place(call.func) if call.is_in_place else call.func
+        made: Tensor = func(*zeroed.args, **zeroed.kwargs)
+        return made
 
 
 def extremum(call: Call) -> Any:
@@ -175,7 +214,7 @@ def extremum(call: Call) -> Any:
         return out
     constant = y if is_tainted(x) else x
     kept = torch.where(out.detach() == constant, constant, torch.zeros_like(constant))
-    call.ledger.constant("constant", call.name, out, kept)
+    call.book("constant", out, kept)
     return out
 
 

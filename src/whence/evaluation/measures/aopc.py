@@ -9,8 +9,8 @@ import numpy as np
 
 from whence.evaluation.curves import PerturbationMetric
 from whence.evaluation.metric import Task, metrics
-from whence.models.examples import Example
-from whence.results.evaluation import Axis, Measurement
+from whence.models.example import Example
+from whence.results.measured import Axis, Measurement
 
 __all__ = ["AOPC"]
 

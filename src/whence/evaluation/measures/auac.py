@@ -8,8 +8,8 @@ import numpy as np
 
 from whence.evaluation.curves import PerturbationMetric, area
 from whence.evaluation.metric import Task, metrics
-from whence.models.examples import Example
-from whence.results.evaluation import Measurement
+from whence.models.example import Example
+from whence.results.measured import Measurement
 
 __all__ = ["AUAC"]
 

@@ -8,8 +8,9 @@ import numpy as np
 
 from whence.evaluation.curves import PerturbationMetric
 from whence.evaluation.metric import Task, metrics
-from whence.models.examples import Example
-from whence.results.evaluation import Axis, Measurement
+from whence.models.example import Example
+from whence.options import Share
+from whence.results.measured import Axis, Measurement
 
 __all__ = ["BINS", "Comprehensiveness"]
 
@@ -24,7 +25,7 @@ class Comprehensiveness(PerturbationMetric):
     mean_q (p(x) - p(x without the top q %)), q = 1, 5, 10, 20, 50. Higher is better. ERASER deletes: `fill="delete"`.
     """
 
-    fractions: tuple[float, ...] = BINS
+    fractions: tuple[Share, ...] = BINS
 
     def inputs(self, task: Task) -> list[Example]:
         return self.removed(task, self.order_of(task, descending=True))

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from whence.evaluation.metric import AbstractMetric, Task, metrics
-from whence.results.evaluation import Measurement
+from whence.results.measured import Measurement
 
 __all__ = ["ConservationError"]
 

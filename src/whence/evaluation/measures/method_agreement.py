@@ -7,18 +7,17 @@ from typing import ClassVar, Literal
 
 import numpy as np
 
-from whence.errors import UnknownNameError
 from whence.evaluation.curves import eligible
 from whence.evaluation.metric import AbstractMetric, Need, Task, metrics
 from whence.evaluation.ranks import CORRELATIONS
-from whence.results.evaluation import Measurement
+from whence.results.measured import Measurement
 
-__all__ = ["Agreement"]
+__all__ = ["MethodAgreement", "similarity"]
 
 
 @metrics.register("agreement")
 @dataclass(frozen=True, kw_only=True)
-class Agreement(AbstractMetric):
+class MethodAgreement(AbstractMetric):
     """Rank correlation of a method's scores with those of each other method, and its mean over them.
 
     Spearman's ρ = Pearson's r of the ranks (ties share their mean rank), or Kendall's τ_b. Each pair is a column of the
@@ -31,10 +30,6 @@ class Agreement(AbstractMetric):
     order: Literal["signed", "absolute"] = "signed"
     special: Literal["kept", "counted"] = "kept"
     """Special tokens are left out, or features like any other."""
-
-    def __post_init__(self) -> None:
-        if self.correlation not in CORRELATIONS:
-            raise UnknownNameError("correlation", self.correlation, CORRELATIONS)
 
     def judge(self, task: Task, original: np.ndarray, logits: np.ndarray) -> dict[str, Measurement]:
         counted = eligible(task.case, self.special)

@@ -9,8 +9,9 @@ import numpy as np
 
 from whence.evaluation.curves import PerturbationMetric, area, tenths
 from whence.evaluation.metric import Need, Task, metrics
-from whence.models.examples import Example
-from whence.results.evaluation import Axis, Measurement
+from whence.models.example import Example
+from whence.options import Share
+from whence.results.measured import Axis, Measurement
 
 __all__ = ["NegativePerturbation", "PositivePerturbation"]
 
@@ -26,7 +27,7 @@ class _PixelPerturbation(PerturbationMetric):
     descending: ClassVar[bool]
     fill: str = "black"
     """What stands in a patch's place: black, mean, zero."""
-    fractions: tuple[float, ...] = tenths(1, 9)
+    fractions: tuple[Share, ...] = tenths(1, 9)
     output: Literal["accuracy", "probability"] = "accuracy"
 
     def inputs(self, task: Task) -> list[Example]:

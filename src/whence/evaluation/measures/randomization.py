@@ -10,12 +10,11 @@ import numpy as np
 import torch
 from torch import nn
 
-from whence.errors import UnknownNameError
 from whence.evaluation.curves import eligible
 from whence.evaluation.measures.method_agreement import similarity
 from whence.evaluation.metric import AbstractMetric, Task, metrics
 from whence.models.adapter import AbstractAdapter
-from whence.results.evaluation import Measurement
+from whence.results.measured import Measurement
 
 __all__ = ["Randomization", "stages"]
 
@@ -36,10 +35,6 @@ class Randomization(AbstractMetric):
     order: Literal["signed", "absolute"] = "absolute"
     """Signs flip by chance when a model is shuffled; sizes do not."""
     special: Literal["kept", "counted"] = "kept"
-
-    def __post_init__(self) -> None:
-        if self.mode not in ("all", "cascading"):
-            raise UnknownNameError("randomization mode", self.mode, ("all", "cascading"))
 
     def variants(self, model: AbstractAdapter, seed: int) -> list[AbstractAdapter]:
         generator = torch.Generator().manual_seed(seed)

@@ -10,7 +10,7 @@ import numpy as np
 import torch
 
 from whence.evaluation.metric import AbstractMetric, Need, Task, metrics
-from whence.results.evaluation import Measurement
+from whence.results.measured import Measurement
 
 __all__ = ["Segmentation", "average_precision"]
 

@@ -9,8 +9,9 @@ import numpy as np
 from whence.evaluation.curves import PerturbationMetric
 from whence.evaluation.measures.comprehensiveness import BINS
 from whence.evaluation.metric import Task, metrics
-from whence.models.examples import Example
-from whence.results.evaluation import Axis, Measurement
+from whence.models.example import Example
+from whence.options import Share
+from whence.results.measured import Axis, Measurement
 
 __all__ = ["Sufficiency"]
 
@@ -24,7 +25,7 @@ class Sufficiency(PerturbationMetric):
     """
 
     better = "lower"
-    fractions: tuple[float, ...] = BINS
+    fractions: tuple[Share, ...] = BINS
 
     def inputs(self, task: Task) -> list[Example]:
         return self.kept(task, self.order_of(task, descending=True))

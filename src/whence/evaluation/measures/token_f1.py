@@ -11,7 +11,8 @@ import numpy as np
 from whence.errors import InputError
 from whence.evaluation.cases import Case
 from whence.evaluation.metric import AbstractMetric, Need, Task, metrics
-from whence.results.evaluation import Axis, Measurement
+from whence.options import Count
+from whence.results.measured import Axis, Measurement
 
 __all__ = ["TokenF1", "marked"]
 
@@ -26,7 +27,7 @@ class TokenF1(AbstractMetric):
     """
 
     needs: ClassVar[tuple[Need, ...]] = ("rationale",)
-    top: tuple[int, ...] = (10, 20, 30, 40, 50, 60, 70, 80)
+    top: tuple[Count, ...] = (10, 20, 30, 40, 50, 60, 70, 80)
     """How many words are taken."""
 
     def judge(self, task: Task, original: np.ndarray, logits: np.ndarray) -> dict[str, Measurement]:
@@ -43,7 +44,7 @@ class TokenF1(AbstractMetric):
 
 
 def _words(task: Task) -> dict[int, float]:
-    ids = task.case.example.word_ids
+    ids = task.case.example.parts[0].word_ids
     if not ids:
         raise InputError("token_f1 needs words: the model must come with a fast tokenizer")
     scores: dict[int, float] = {}

@@ -5,7 +5,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
-import torch
 from torch import Tensor
 
 from whence.errors import ModelError
@@ -28,7 +27,7 @@ class AttCAT(AbstractAttentionMethod):
     needs_gradient: ClassVar[bool] = True
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
-        total = torch.zeros(layers[0].attention.shape[-1], device=layers[0].attention.device)
+        total = layers[0].attention.new_zeros(layers[0].attention.shape[-1])
         for layer in layers:
             if layer.states is None:
                 raise ModelError(

@@ -5,21 +5,32 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Literal, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.capture import AttentionMap, Captured, Visitor, capture, capture_relevance
-from whence.errors import InputError, ModelError, UnknownNameError
+from whence.core.capture import AttentionMap, Captured, Visitor, capture, capture_relevance, mixes_elsewhere
+from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
-__all__ = ["AbstractAttentionMethod", "LayerMap", "Row", "Variant", "fuse", "pick_rows", "residual", "row_normalised"]
+__all__ = [
+    "AbstractAttentionMethod",
+    "Fusion",
+    "LayerMap",
+    "Residual",
+    "Row",
+    "Variant",
+    "fuse",
+    "pick_rows",
+    "residual",
+    "row_normalised",
+]
 
 Row = Literal["auto", "cls", "last", "mean", "column_sum"]
 Variant = Literal["paper", "code"]
@@ -29,7 +40,7 @@ Residual = Literal["none", "add_identity", "add_identity_then_normalise"]
 
 @dataclass(frozen=True)
 class LayerMap:
-    """One layer of one example, padding cut away."""
+    """One layer of one example, padding cut away. Attentions side by side are heads of one layer."""
 
     attention: Tensor
     """(head, query, key)"""
@@ -46,20 +57,14 @@ class AbstractAttentionMethod(AbstractMethod):
 
     needs_gradient: ClassVar[bool] = False
     needs_relevance: ClassVar[bool] = False
-    streams: ClassVar[tuple[str, ...]] = ("self",)
-    """Which attention it can use: "self" for encoders and decoders; with "cross" encoder-decoders too."""
+    multiplies: ClassVar[bool] = False
+    """Whether it follows tokens from layer to layer, so that attention must be the only way in which they meet."""
 
     row: Row = "auto"
     """Whose attention: `cls` (the first token), `last`, `mean` over all, `column_sum`; `auto` is where the model
     reads its prediction: the rows of the last map that the target depends on (the mean, if there are several). That
     is the predicting token of causal models, the first token of encoders that pool it, the labelled token of taggers,
     all tokens where the model averages them."""
-
-    def __post_init__(self) -> None:
-        """A misspelled option is an error, not the last of its alternatives."""
-        for name, kind in get_type_hints(type(self)).items():
-            if get_origin(kind) is Literal and getattr(self, name) not in get_args(kind):
-                raise UnknownNameError(name, getattr(self, name), get_args(kind))
 
     @abstractmethod
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
@@ -77,17 +82,18 @@ class AbstractAttentionMethod(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        captured, relevance, names = self.collect(model, examples, targets)
-        check_maps(captured.maps, self.name)
-        check_whole(captured, self.name)
+        batch = model.collate(examples)
+        captured, relevance, names = self.collect(model, batch, targets)
+        self.check(model, batch, captured)
+        predictions = model.predictions(captured.outputs, batch)
         return [
             self.build(
                 model,
                 example,
-                scores=self._scores(model, examples, n, captured, relevance),
+                scores=self._scores(model, batch, n, captured, relevance),
                 target=names[n],
                 target_score=float(captured.target[n]),
-                prediction=model.prediction(captured.outputs, examples, n),
+                prediction=predictions[n],
             )
             for n, example in enumerate(examples)
         ]
@@ -95,77 +101,84 @@ class AbstractAttentionMethod(AbstractMethod):
     def collect(
         self,
         model: AbstractAdapter,
-        examples: Sequence[Example],
+        batch: ExampleBatch,
         targets: Sequence[AbstractTarget],
         visitor: Visitor | None = None,
     ) -> tuple[Captured, list[Tensor] | None, list[str]]:
         """Maps (and gradients, and relevance) of a batch, and the names of its targets."""
         names: list[str] = []
 
-        def forward(batch: dict[str, Any]) -> Any:
-            outputs = model.forward(batch)
+        def forward(inputs: dict[str, Any]) -> Any:
+            outputs = model.forward(inputs)
             model.check_finite(outputs)
             return outputs
 
         def target(outputs: Any) -> Tensor:
-            scores, names[:] = model.score(outputs, examples, targets)
+            scores, names[:] = model.score(outputs, batch, targets)
             return scores
 
-        batch = model.collate(examples)
         captured = capture(
             forward,
             batch,
-            sources=model.sources,
             target=target,
             gradients=self.needs_gradient or self.needs_relevance,
             visitor=visitor,
-            encoder_decoder=is_encoder_decoder(model),
+            wide=self.needs_relevance,
         )
         relevance = None
         if self.needs_relevance and captured.maps:
-            relevance = capture_relevance(forward, batch, sources=model.sources, target=target)
+            relevance = capture_relevance(forward, batch, target=target)
         return captured, relevance, names
 
+    def check(self, model: AbstractAdapter, batch: ExampleBatch, captured: Captured) -> None:
+        """Refuse a model that this method has no definition for."""
+        check_maps(captured.maps, self.name)
+        if captured.in_parts:
+            raise ModelError(
+                f"{self.name} needs attention over all tokens in every layer, and {captured.in_parts} of this model's "
+                "are over windows or chunks of them. Use a propagation method: method='lrp'"
+            )
+        if self.multiplies and model.once("mixes_elsewhere", lambda: mixes_elsewhere(model.forward, batch)):
+            raise ModelError(
+                f"{self.name} needs attention to be the only way in which tokens meet, and in this model they also "
+                "meet elsewhere (convolution, recurrence, a state). Use a propagation method: method='lrp'"
+            )
+
     def _scores(
-        self,
-        model: AbstractAdapter,
-        examples: Sequence[Example],
-        n: int,
-        captured: Captured,
-        relevance: list[Tensor] | None,
+        self, model: AbstractAdapter, batch: ExampleBatch, n: int, captured: Captured, relevance: list[Tensor] | None
     ) -> np.ndarray:
-        layers = cropped(model, examples, n, captured, relevance)
+        layers = layers_of(batch, n, captured, relevance)
+        example = batch.rows[n]
         if any(layer.stream == "cross" for layer in layers):
-            return self._both_sides(model, examples, n, captured, layers)
+            return self._both_sides(batch, n, captured, layers)
         layers = one_size(layers, self.name)
-        scores = self.token_scores(layers, *choose_rows(self.row, examples[n], layers[-1]))
-        return to_features(model, examples[n], scores)
+        scores = self.token_scores(layers, *choose_rows(self.row, example, layers[-1]))
+        return to_features(example, scores)
 
-    def _both_sides(
-        self, model: AbstractAdapter, examples: Sequence[Example], n: int, captured: Captured, layers: list[LayerMap]
-    ) -> np.ndarray:
-        example = examples[n]
+    def _both_sides(self, batch: ExampleBatch, n: int, captured: Captured, layers: list[LayerMap]) -> np.ndarray:
+        example = batch.rows[n]
         source, decoder = self.encoder_decoder_scores(layers, *choose_rows(self.row, example, layers[-1]))
-        if "decoder_input_ids" in example.inputs:
-            return torch.cat([source, decoder]).cpu().numpy()
+        if len(example.parts) > 1:
+            both: np.ndarray = torch.cat([source, decoder]).cpu().numpy()
+            return both
         # The decoder reads the same tokens (shifted): its share goes back to where each came from.
-        places = captured.leaves[1].positions
+        name = batch.names[0]
+        places = captured.leaves[-1].positions
         assert places is not None
-        width = places.shape[1] if places.dim() > 1 else places.shape[0]
-        own = places.reshape(-1, width)[n if places.dim() > 1 else 0] - n * captured.leaves[0].positions.shape[1]  # type: ignore[union-attr]
-        shift = model.shift(examples, n)
-        total = source.clone()
-        for place, score in zip((own[shift:] - shift).tolist(), decoder.tolist(), strict=False):
-            if 0 <= place < total.shape[0]:
+        width = batch.inputs[name].shape[1]
+        own = places.reshape(batch.examples, -1)[n] - n * width
+        total = torch.zeros(width, device=source.device, dtype=source.dtype)
+        held = batch.places.get(name)
+        inside = torch.arange(width) if held is None else held[n]
+        total[inside.to(total.device)] = source
+        for place, score in zip(own[inside.to(own.device)].tolist(), decoder.tolist(), strict=False):
+            if 0 <= place < width:
                 total[place] += score
-        return total.cpu().numpy()
+        scores: np.ndarray = total[inside.to(total.device)].cpu().numpy()
+        return scores
 
 
-def is_encoder_decoder(model: AbstractAdapter) -> bool:
-    return bool(getattr(model.config, "is_encoder_decoder", False)) and "ids" in model.sources[0]
-
-
-def check_maps(maps: list[AttentionMap], name: str) -> None:
+def check_maps(maps: Sequence[AttentionMap], name: str) -> None:
     if not maps:
         raise ModelError(
             f"{name} needs attention, and this model computes none that is over all tokens (its layers mix them by "
@@ -173,49 +186,22 @@ def check_maps(maps: list[AttentionMap], name: str) -> None:
         )
 
 
-def check_whole(captured: Captured, name: str) -> None:
-    if captured.in_parts:
-        raise ModelError(
-            f"{name} needs attention over all tokens in every layer, and {captured.in_parts} of this model's are over "
-            "windows or chunks of them. Use a propagation method: method='lrp'"
-        )
-
-
 def cropped(
-    model: AbstractAdapter, examples: Sequence[Example], n: int, captured: Captured, relevance: list[Tensor] | None
+    batch: ExampleBatch, n: int, captured: Captured, relevance: Sequence[Tensor] | None = None
 ) -> list[LayerMap]:
-    """The maps of example `n` without padding."""
-    example, shift = examples[n], model.shift(examples, n)
-    lengths = {
-        name: example.inputs[name].shape[0] for name in ("input_ids", "decoder_input_ids") if name in example.inputs
-    }
-
-    def cut(m: AttentionMap) -> tuple[slice, slice]:
-        decoder = lengths.get("decoder_input_ids", lengths.get("input_ids", 0))
-        source = lengths.get("input_ids", 0)
-        if not lengths or model.sources[0] not in lengths:
-            return slice(None), slice(None)
-        whole = {
-            "self": (source, source),
-            "encoder": (source, source),
-            "decoder": (decoder, decoder),
-            "cross": (decoder, source),
-        }
-        query, key = whole[m.stream]
-        start = 0 if "decoder_input_ids" in lengths else shift  # a decoder that reads the source is padded as it is
-        moved = (start if m.stream in ("decoder", "cross") else shift, start if m.stream == "decoder" else shift)
-        return slice(moved[0], moved[0] + query), slice(moved[1], moved[1] + key)
-
+    """The maps of example `n` without padding, one for each attention."""
     layers = []
     for number, m in enumerate(captured.maps):
         assert m.probabilities is not None
-        query, key = cut(m)
-        pick = lambda t: None if t is None else t[n, :, query, key].float()
-        tokens = lambda t: None if t is None else t[n, key].float()
+        query, key = _own_tokens(batch, n, m)
+        pick = lambda t, query=query, key=key: None if t is None else _picked(t[n], query, key).float()
+        tokens = lambda t, key=key: None if t is None else (t[n] if key is None else t[n][key.to(t.device)]).float()
         gradient = m.gradient if m.gradient is not None else torch.zeros_like(m.probabilities)
+        attention = pick(m.probabilities)
+        assert attention is not None
         layers.append(
             LayerMap(
-                attention=pick(m.probabilities),  # type: ignore[arg-type]
+                attention=attention,
                 gradient=pick(gradient),
                 relevance=pick(relevance[number]) if relevance is not None else None,
                 states=tokens(m.states),
@@ -224,6 +210,49 @@ def cropped(
             )
         )
     return layers
+
+
+def _picked(heads: Tensor, query: Tensor | None, key: Tensor | None) -> Tensor:
+    heads = heads if query is None else heads[:, query.to(heads.device)]
+    return heads if key is None else heads[:, :, key.to(heads.device)]
+
+
+def _own_tokens(batch: ExampleBatch, n: int, m: AttentionMap) -> tuple[Tensor | None, Tensor | None]:
+    """Which queries and keys of a map are the example's own; None for all. Maps over other things are left whole."""
+    source, decoder = batch.names[0], batch.names[-1]
+    query = decoder if m.stream in ("decoder", "cross") else source
+    key = decoder if m.stream == "decoder" else source
+    assert m.probabilities is not None
+    sizes = m.probabilities.shape[-2:]
+    return _held(batch, n, query, sizes[0]), _held(batch, n, key, sizes[1])
+
+
+def _held(batch: ExampleBatch, n: int, name: str, size: int) -> Tensor | None:
+    held = batch.places.get(name)
+    return held[n] if held is not None and batch.inputs[name].shape[1] == size else None
+
+
+def layers_of(batch: ExampleBatch, n: int, captured: Captured, relevance: Sequence[Tensor] | None) -> list[LayerMap]:
+    """The layers of example `n`: attentions that stand side by side are one, with the heads of all."""
+    groups: dict[tuple[str, int], list[LayerMap]] = {}
+    for m, layer in zip(captured.maps, cropped(batch, n, captured, relevance), strict=True):
+        groups.setdefault((m.stream, m.level), []).append(layer)
+    return [_side_by_side(group) for group in groups.values()]
+
+
+def _side_by_side(group: list[LayerMap]) -> LayerMap:
+    first = group[0]
+    if len(group) == 1 or len({layer.attention.shape[-2:] for layer in group}) > 1:
+        return first
+    joined = lambda name: None if getattr(first, name) is None else torch.cat([getattr(layer, name) for layer in group])
+    return LayerMap(
+        torch.cat([layer.attention for layer in group]),
+        joined("gradient"),
+        joined("relevance"),
+        first.states,
+        first.states_gradient,
+        first.stream,
+    )
 
 
 def one_size(layers: list[LayerMap], name: str) -> list[LayerMap]:
@@ -244,36 +273,30 @@ def choose_rows(choice: Row, example: Example, last: LayerMap) -> tuple[list[int
     if choice != "auto":
         return {"cls": [0], "last": [length - 1]}.get(choice, list(range(length))), choice
     rows = _read(last)
-    place = example.position
-    if place is not None and place in rows:
-        # Layers without attention may follow the last map and mix tokens; we know better where the model predicts.
-        rows = [r for r in rows if place <= r < place + max(1, len(example.continuation))]
-    return rows, "mean"
+    known = [r for r in rows if r in example.rows]
+    # Layers without attention may follow the last map and mix tokens; we know better where the model predicts.
+    return known or rows, "mean"
 
 
 def _read(last: LayerMap) -> list[int]:
     """Rows of the last map that the target depends on."""
     assert last.gradient is not None
-    return last.gradient.abs().sum((0, 2)).nonzero().flatten().tolist() or list(range(last.attention.shape[-2]))
+    found: list[int] = last.gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
+    return found or list(range(last.attention.shape[-2]))
 
 
-def to_features(model: AbstractAdapter, example: Example, scores: Tensor) -> np.ndarray:
+def to_features(example: Example, scores: Tensor) -> np.ndarray:
     """Token scores as features: images drop the tokens before their patches (class, distillation, registers)."""
-    if "pixel_values" in example.inputs:
-        rows, columns = model.grid(example.inputs["pixel_values"].shape[-2:])  # type: ignore[attr-defined]
-        if scores.shape[0] < rows * columns:
-            raise ModelError(
-                f"the model's attention is over {scores.shape[0]} tokens but its image has {rows}×{columns} patches: "
-                "they can't be matched. Use a propagation method: method='lrp'"
-            )
-        return scores[scores.shape[0] - rows * columns :].reshape(rows, columns).cpu().numpy()
-    expected = sum(example.inputs[name].shape[0] for name in model.sources if example.inputs[name].dim() >= 1)
-    if scores.shape[0] != expected:
+    part = example.parts[0]
+    extra = scores.shape[0] - example.count
+    if extra < 0 or (extra and part.source.kind not in ("patch", "pixel")):
+        what = "image has {}×{} patches".format(*part.shape) if len(part.shape) == 2 else f"input has {example.count}"
         raise ModelError(
-            f"the model's attention is over {scores.shape[0]} tokens but its input has {expected}: "
+            f"the model's attention is over {scores.shape[0]} tokens but its {what}: "
             "they can't be matched. Use a propagation method: method='lrp'"
         )
-    return scores.cpu().numpy()
+    kept: np.ndarray = scores[extra:].cpu().numpy()
+    return kept
 
 
 # -- small formulas ------------------------------------------------------------------------------------------------

@@ -24,6 +24,7 @@ class TransformerAttribution(AbstractAttentionMethod):
     """
 
     needs_relevance: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
     cost: ClassVar[str] = "2 forward, 2 backward (gradients; relevance)"
 
     variant: Variant = "paper"

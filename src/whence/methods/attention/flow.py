@@ -11,7 +11,7 @@ import torch
 from torch import Tensor
 
 from whence import cancel
-from whence.errors import MissingExtraError
+from whence.extras import need
 from whence.methods.attention.attention_method import (
     AbstractAttentionMethod,
     Fusion,
@@ -30,11 +30,7 @@ with 32 bits."""
 
 
 def _scipy() -> tuple[Any, Any]:
-    try:
-        from scipy.sparse import csgraph, csr_matrix
-    except ImportError:
-        raise MissingExtraError("scipy", "flow", "attention_flow") from None
-    return csgraph, csr_matrix
+    return need("scipy.sparse.csgraph", "flow", "attention_flow"), need("scipy.sparse", "flow", "flow").csr_matrix
 
 
 def max_flow_to_inputs(capacities: Sequence[np.ndarray], row: int) -> np.ndarray:
@@ -97,10 +93,11 @@ class AttentionFlow(AbstractAttentionMethod):
     """How much could flow from each input to the output, attention being capacities: r_j = maxflow(row → j) / Σ.
 
     Capacities are rownorm(mean_h A + I), as in rollout.   [Abnar & Zuidema 2020, sec. 3]
-    Needs scipy: pip install 'whence[flow]'.
+    Needs scipy: pip install 'whence-xai[flow]'.
     """
 
     class_specific: ClassVar[bool] = False
+    multiplies: ClassVar[bool] = True
     cost: ClassVar[str] = "1 forward, 1 maximum flow per token (per row and token for `mean` and `column_sum`)"
 
     fusion: Fusion = "mean"

@@ -9,14 +9,12 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
+from whence.core.capture import AttentionMap
 from whence.methods.attention.attention_method import (
     AbstractAttentionMethod,
     LayerMap,
     Variant,
-    check_maps,
-    check_whole,
     choose_rows,
-    is_encoder_decoder,
     pick_rows,
     residual,
     to_features,
@@ -24,7 +22,7 @@ from whence.methods.attention.attention_method import (
 from whence.methods.attention.rollout import product
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
@@ -47,6 +45,7 @@ class GAE(AbstractAttentionMethod):
     """
 
     needs_gradient: ClassVar[bool] = True
+    multiplies: ClassVar[bool] = True
 
     variant: Variant = "paper"
     """`paper`: as above. `code`: row-normalised rollout of the same maps, as in the public code of Ali 2022."""
@@ -62,8 +61,8 @@ class GAE(AbstractAttentionMethod):
     def encoder_decoder_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> tuple[Tensor, Tensor]:
         source = next(m.attention.shape[-1] for m in layers if m.stream == "cross")
         target = next(m.attention.shape[-1] for m in layers if m.stream == "decoder")
-        ee, dd, de = torch.eye(source), torch.eye(target), torch.zeros(target, source)
-        ee, dd, de = (m.to(layers[0].attention.device) for m in (ee, dd, de))
+        like = layers[0].attention
+        ee, dd, de = (_eye(source, like), _eye(target, like), like.new_zeros(target, source))
         for layer in layers:
             a = weighted(layer.attention, layer.gradient)  # type: ignore[arg-type]
             if layer.stream == "encoder":
@@ -77,7 +76,7 @@ class GAE(AbstractAttentionMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        if not self.stream or self.variant != "paper" or is_encoder_decoder(model):
+        if not self.stream or self.variant != "paper" or model.attends_across:
             return super().explain(model, examples, targets)
         return self._streamed(model, examples, targets)
 
@@ -85,64 +84,68 @@ class GAE(AbstractAttentionMethod):
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
         """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
+        batch = model.collate(examples)
         running: dict[str, Tensor] = {}
+        heads: dict[int, int] = {}
         refused: list[str] = []
 
-        def visit(number: int, attention: Tensor, gradient: Tensor) -> None:
+        def visit(made: AttentionMap, attention: Tensor, gradient: Tensor) -> None:
             if refused or attention.shape[-1] != attention.shape[-2]:
                 refused.append("size")
                 return
             if "r" not in running:
-                running["r"] = torch.stack(
-                    [self._start(model, examples, n, attention, gradient) for n in range(len(examples))]
-                )
-            r = running["r"]
-            if r.shape[-1] != attention.shape[-1]:
+                running["r"] = torch.stack([self._start(batch, n, attention, gradient) for n in range(len(examples))])
+            if running["r"].shape[-1] != attention.shape[-1]:
                 refused.append("size")
                 return
-            running["r"] = r + torch.einsum("bq,bqk->bk", r, weighted(attention.float(), gradient.float()))
+            if made.level not in heads:  # attentions side by side read the same r
+                running["above"] = running["r"]
+            step = torch.einsum("bq,bqk->bk", running["above"], weighted(attention.float(), gradient.float()))
+            # the mean over the heads of all of them: as each comes, those before weigh less
+            before, own = heads.get(made.level, 0), attention.shape[1]
+            heads[made.level] = before + own
+            added = running["r"] - running["above"]
+            running["r"] = running["above"] + (added * before + step * own) / (before + own)
 
-        captured, _, names = self.collect(model, examples, targets, visitor=visit)
-        check_maps(captured.maps, self.name)
-        check_whole(captured, self.name)
+        captured, _, names = self.collect(model, batch, targets, visitor=visit)
+        self.check(model, batch, captured)
         if refused or "r" not in running:
             return super().explain(model, examples, targets)
+        predictions = model.predictions(captured.outputs, batch)
         return [
             self.build(
                 model,
                 example,
-                scores=to_features(model, example, self._own(model, examples, n, running["r"][n])),
+                scores=to_features(example, self._own(batch, n, running["r"][n])),
                 target=names[n],
                 target_score=float(captured.target[n]),
-                prediction=model.prediction(captured.outputs, examples, n),
+                prediction=predictions[n],
             )
             for n, example in enumerate(examples)
         ]
 
-    def _start(
-        self, model: AbstractAdapter, examples: Sequence[Example], n: int, attention: Tensor, gradient: Tensor
-    ) -> Tensor:
+    def _start(self, batch: ExampleBatch, n: int, attention: Tensor, gradient: Tensor) -> Tensor:
         """Row vectors that pick rows of R: 1 at the only one, 1/n at each of n."""
-        shift, length = model.shift(examples, n), _length(examples[n], attention)
-        own = slice(shift, shift + length)
-        rows, how = choose_rows(self.row, examples[n], LayerMap(attention[n, :, own, own], gradient[n, :, own, own]))
-        start = torch.zeros(attention.shape[-1], device=attention.device)
-        start[own][rows] = 1 if how == "column_sum" else 1 / len(rows)
+        held = batch.places.get(batch.names[0])
+        places = torch.arange(attention.shape[-1]) if held is None else held[n]
+        own = places.to(attention.device)
+        layer = LayerMap(attention[n][:, own][:, :, own], gradient[n][:, own][:, :, own])
+        rows, how = choose_rows(self.row, batch.rows[n], layer)
+        start = torch.zeros(attention.shape[-1], device=attention.device, dtype=torch.float32)
+        start[own[rows]] = 1 if how == "column_sum" else 1 / len(rows)
         return start
 
-    def _own(self, model: AbstractAdapter, examples: Sequence[Example], n: int, scores: Tensor) -> Tensor:
-        shift = model.shift(examples, n)
-        ids = examples[n].inputs.get("input_ids")
-        return scores if ids is None else scores[shift : shift + ids.shape[0]]
+    def _own(self, batch: ExampleBatch, n: int, scores: Tensor) -> Tensor:
+        held = batch.places.get(batch.names[0])
+        return scores if held is None else scores[held[n].to(scores.device)]
 
 
-def _length(example: Example, attention: Tensor) -> int:
-    ids = example.inputs.get("input_ids")
-    return attention.shape[-1] if ids is None else ids.shape[0]
+def _eye(size: int, like: Tensor) -> Tensor:
+    return torch.eye(size, dtype=like.dtype, device=like.device)
 
 
 def _normalised(matrix: Tensor) -> Tensor:
     """R̄ = rownorm(R - I) + I  [eq. 8, 9]."""
-    eye = torch.eye(matrix.shape[0], device=matrix.device)
+    eye = _eye(matrix.shape[0], matrix)
     rest = matrix - eye
     return rest / rest.sum(-1, keepdim=True).clamp_min(1e-12) + eye

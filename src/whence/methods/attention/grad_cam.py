@@ -24,11 +24,15 @@ class AttentionGradCAM(AbstractAttentionMethod):
     needs_gradient: ClassVar[bool] = True
 
     variant: Variant = "paper"
-    """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone, as in public code."""
+    """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone and without its own
+    column, as in the authors' code for ViT, where that is the class token's."""
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         attention, gradient = layers[-1].attention, layers[-1].gradient
         assert gradient is not None
-        weight = (gradient[:, rows] if self.variant == "code" else gradient).mean((1, 2))
+        if self.variant == "code":
+            others = [k for k in range(gradient.shape[-1]) if k not in rows] or list(range(gradient.shape[-1]))
+            gradient = gradient[:, rows][:, :, others]
+        weight = gradient.mean((1, 2))
         fused = (attention * weight[:, None, None]).mean(0)
         return pick_rows(fused, rows, how).clamp(min=0)

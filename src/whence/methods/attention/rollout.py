@@ -41,6 +41,7 @@ class Rollout(AbstractAttentionMethod):
     """
 
     class_specific: ClassVar[bool] = False
+    multiplies: ClassVar[bool] = True
     cost: ClassVar[str] = "1 forward"
 
     fusion: Fusion = "mean"

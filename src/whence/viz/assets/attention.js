@@ -31,7 +31,7 @@
       "section",
       { class: "w-card" },
       whence.el("h3", { text: "Provenance" }),
-      whence.provenance({ method: "attention", provenance: data.provenance, options: {} }),
+      whence.stamp({ method: "attention", stamp: data.stamp, options: {} }),
     ),
   );
 })(globalThis.whence);

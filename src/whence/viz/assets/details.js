@@ -48,7 +48,7 @@
     return made;
   }
 
-  /** The cards of `one`, an explanation among `all`: strongest, receipt, table, provenance. */
+  /** The cards of `one`, an explanation among `all`: strongest, receipt, table, stamp. */
   function details(one, all, { scaleFor, light, noun }) {
     const card = (title, ...children) => el("section", { class: "w-card" }, el("h3", { text: title }), children);
     const by = all.length > 1 ? ` · ${one.exp.method}` : "";
@@ -62,7 +62,7 @@
       card("All features", whence.table("All features", found, { sort, down: true, pick: light })),
       card(
         `Provenance${by}`,
-        whence.provenance(one.exp),
+        whence.stamp(one.exp),
         el(
           "div",
           { class: "w-bar" },

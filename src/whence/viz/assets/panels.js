@@ -1,4 +1,4 @@
-// What stands beside the scores: classes and their probabilities, bars, receipt, provenance.
+// What stands beside the scores: classes and their probabilities, bars, receipt, stamp.
 "use strict";
 (function (whence) {
   const { el, fact, known, percent, signed } = whence;
@@ -116,7 +116,7 @@
     value === null || value === undefined ? "–" : typeof value === "object" ? JSON.stringify(value) : String(value);
 
   /** Model, revision, versions, options. */
-  function provenance(exp) {
+  function stamp(exp) {
     const list = (values) =>
       el(
         "dl",
@@ -127,11 +127,11 @@
       list({
         method: exp.method,
         ...(exp.target ? { target: exp.target, "target score": signed(exp.target_score) } : {}),
-        ...exp.provenance,
+        ...exp.stamp,
       }),
     ];
     if (Object.keys(exp.options ?? {}).length) parts.push(el("h4", { text: "Options" }), list(exp.options));
-    return el("div", { class: "w-provenance" }, parts);
+    return el("div", { class: "w-stamp" }, parts);
   }
 
   /** From blue through nothing to orange. */
@@ -145,5 +145,5 @@
     );
   }
 
-  Object.assign(whence, { bars, classes, legend, provenance, receipt });
+  Object.assign(whence, { bars, classes, legend, stamp, receipt });
 })((globalThis.whence ??= {}));

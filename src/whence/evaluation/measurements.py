@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import hashlib
 import json
-import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError
-from whence.results.evaluation import Measurement
+from whence.files import append, write
+from whence.results.measured import Measurement
 
-__all__ = ["Journal"]
+__all__ = ["Measurements"]
 
 Found = dict[str, Measurement]
 
 
-class Journal:
+class Measurements:
     """Lines are only ever appended; a torn last line (a crash while writing) is dropped.
 
     The first line holds the settings. Another evaluation can't go on with it: the error says what differs.
@@ -38,10 +38,8 @@ class Journal:
                 self.found[row["example"], row["method"]] = {k: _measurement(v) for k, v in row["metrics"].items()}
         # Written again without a torn line, all or nothing.
         first = {"settings": self.settings, "digest": _digest(self.settings)}
-        temporary = path.with_name(path.name + ".part")
         path.parent.mkdir(parents=True, exist_ok=True)
-        temporary.write_text("".join(_dumped(row) for row in [first, *lines[1:]]), encoding="utf-8")
-        os.replace(temporary, path)
+        write(path, "".join(_dumped(row) for row in [first, *lines[1:]]))
 
     def _check(self, first: Mapping[str, Any], path: Path) -> None:
         if "settings" not in first:
@@ -62,12 +60,11 @@ class Journal:
         self.found.update(found)
         if self.path is None:
             return
-        with self.path.open("a", encoding="utf-8") as file:
-            for (example, method), held in found.items():
-                row = {k: [list(m.numerators), list(m.denominators), list(m.curve)] for k, m in held.items()}
-                file.write(_dumped({"example": example, "method": method, "metrics": row}))
-            file.flush()
-            os.fsync(file.fileno())
+        lines = []
+        for (example, method), held in found.items():
+            row = {k: [list(m.numerators), list(m.denominators), list(m.curve)] for k, m in held.items()}
+            lines.append(_dumped({"example": example, "method": method, "metrics": row}))
+        append(self.path, "".join(lines))
 
 
 def _dumped(row: Mapping[str, Any]) -> str:

@@ -1,24 +1,22 @@
-"""One window of encoded rows to results: batches by length, and a bad row spoils nothing but itself."""
+"""One window of encoded rows to results: a bad row spoils nothing but itself."""
 
 from __future__ import annotations
 
-import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import torch
 
+from whence.data.rows import Row
 from whence.errors import InputError, WhenceError
+from whence.methods.explaining import explain_examples
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
-from whence.models.examples import Example, batches
-from whence.models.targets import AbstractTarget, Span
+from whence.models.example import Example
 from whence.results import Explanation
-from whence.runner.inputs import Row
 
-__all__ = ["Encoded", "Explainer", "Result", "message_of"]
+__all__ = ["Encoded", "Result", "WindowExplainer", "check_kind", "message_of"]
 
 Encoded = Example | str
 """An encoded row, or why it can't be encoded."""
@@ -56,7 +54,7 @@ def message_of(error: BaseException) -> str:
 
 
 @dataclass(frozen=True)
-class Explainer:
+class WindowExplainer:
     """Explains windows of rows."""
 
     adapter: AbstractAdapter
@@ -73,51 +71,34 @@ class Explainer:
             if isinstance(item, str):
                 result.error = item
         good = [n for n, item in enumerate(encoded) if isinstance(item, Example)]
-        examples = [e for e in encoded if isinstance(e, Example)]
-        for part in self.parts(examples):
-            chosen = [good[i] for i in part]
-            begin = time.perf_counter()
-            self._batch([results[n] for n in chosen], [examples[i] for i in part], [rows[n] for n in chosen])
-            spent = (time.perf_counter() - begin) / len(part)
-            for n, i in zip(chosen, part, strict=True):
-                results[n].seconds, results[n].length = spent, examples[i].length
+        examples = [item for item in encoded if isinstance(item, Example)]
+
+        def timed(indices: list[int], seconds: float) -> None:
+            for i in indices:
+                results[good[i]].seconds, results[good[i]].length = seconds / len(indices), examples[i].cost
+
+        made = explain_examples(
+            self.adapter,
+            self.method,
+            examples,
+            [self.choice_of(rows[n]) for n in good],
+            batch_tokens=self.batch_tokens,
+            apart=True,
+            on_batch=timed,
+        )
+        for n, found in zip(good, made, strict=True):
+            if isinstance(found, Explanation):
+                self.fill(results[n], found)
+            else:
+                results[n].error = message_of(found)
         return results
 
-    def parts(self, examples: Sequence[Example]) -> list[list[int]]:
-        """Batches, as indices."""
-        return list(batches(examples, self.batch_tokens, equal_lengths=not self.adapter.mixes_lengths))
-
-    def _batch(self, results: list[Result], examples: list[Example], rows: list[Row]) -> None:
-        """Fill in results. If the batch fails, its halves or its rows are tried alone."""
-        try:
-            targets = [self.target_of(row, example) for row, example in zip(rows, examples, strict=True)]
-            made = self.method.explain(self.adapter, examples, targets)
-        except torch.OutOfMemoryError as error:
-            torch.cuda.empty_cache()
-            self._retry(results, examples, rows, error, size=(len(rows) + 1) // 2)
-        except Exception as error:
-            self._retry(results, examples, rows, error, size=1)
-        else:
-            for result, exp in zip(results, made, strict=True):
-                self.fill(result, exp)
-
-    def _retry(
-        self, results: list[Result], examples: list[Example], rows: list[Row], error: Exception, *, size: int
-    ) -> None:
-        if len(rows) == 1:
-            results[0].error = message_of(error)
-            return
-        for i in range(0, len(rows), size):
-            part = slice(i, i + size)
-            self._batch(results[part], examples[part], rows[part])
-
-    def target_of(self, row: Row, example: Example) -> AbstractTarget:
+    def choice_of(self, row: Row) -> Any:
+        """The target of a row, as the user gave it."""
         choice = row.target if row.target is not None else self.target
         if isinstance(choice, str) and choice not in self.adapter.labels and choice.lstrip("-").isdigit():
-            choice = int(choice)  # CSV has no numbers
-        if choice is None and example.continuation:
-            return Span()
-        return self.adapter.target(choice)
+            return int(choice)  # CSV has no numbers
+        return choice
 
     def fill(self, result: Result, exp: Explanation) -> None:
         """Put an explanation into its row."""

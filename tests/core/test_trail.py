@@ -12,8 +12,10 @@ from hypothesis import strategies as st
 from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, explain_ids, normal, summed
+from whence.core.batch import Batch
+from whence.core.propagation import propagate
 from whence.core.recipe import recipes
-from whence.core.trail import provenance_of, trace
+from whence.core.trail import begin, trail_of
 
 TABLE = normal(50, 4, seed=1)
 IDS = torch.tensor([[3, 7, 7, 1], [9, 3, 4, 8]])
@@ -104,7 +106,10 @@ def test_positions_made_from_ids_are_no_tokens(end: Callable[[Tensor], Tensor]) 
     words, positions = nn.Embedding(50, 4).double(), nn.Embedding(50, 4).double()
     done = explain_ids(lambda ids: words(ids) + positions(end(ids)), IDS)
     torch.testing.assert_close(done.relevance["ids"], (words(IDS) * normal(4, 4, seed=99)).sum(-1).detach(), **CLOSE)
-    torch.testing.assert_close(done.sinks["position"], summed(positions(end(IDS))).detach(), **CLOSE)
+    few = end(IDS).unique().numel() * 2 <= IDS.shape[1]  # many tokens share an index: a type, not a position
+    torch.testing.assert_close(
+        done.sinks["constant" if few else "position"], summed(positions(end(IDS))).detach(), **CLOSE
+    )
 
 
 def test_several_lookups_of_the_same_token_add_up() -> None:
@@ -115,13 +120,10 @@ def test_several_lookups_of_the_same_token_add_up() -> None:
 
 
 def test_two_sources_are_told_apart() -> None:
-    from whence.core.propagation import propagate
-
     other = torch.tensor([[1, 2], [5, 6]])
     done = propagate(
         lambda i: torch.cat([F.embedding(i["a"], TABLE), F.embedding(i["b"], TABLE) * 2], 1),
-        {"a": IDS, "b": other},
-        sources=("a", "b"),
+        Batch.of({"a": IDS, "b": other}, "a", "b"),
         target=score,
         recipe=recipes["exact"],
     )
@@ -135,18 +137,18 @@ def test_the_layer_of_positions() -> None:
     weight = normal(4, 4, seed=99)
     word, place = ((t * weight).sum(-1).detach() for t in (words(IDS), positions(torch.arange(4)).expand(2, 4, 4)))
     for layer, expected in (("word", word), ("embedding", word + place), ("position", place)):
-        done = explain_ids(run, IDS, layer=layer)
+        done = explain_ids(run, IDS, at=layer)
         torch.testing.assert_close(done.relevance["ids"], expected, **CLOSE)
         torch.testing.assert_close(done.inputs + sum(done.sinks.values()), done.target, **CLOSE)
 
 
 def test_a_trace_knows_every_place() -> None:
-    ids = trace("ids", IDS)
+    ids = begin("ids", IDS)
     assert torch.equal(ids, IDS)
-    source, places = provenance_of(ids)  # type: ignore[misc]
+    source, places = trail_of(ids)  # type: ignore[misc]
     assert source == "ids"
     assert torch.equal(places, torch.arange(8).view(2, 4))
-    assert provenance_of(IDS) is None
+    assert trail_of(IDS) is None
 
 
 @settings(max_examples=20, deadline=None)

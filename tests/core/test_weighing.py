@@ -11,13 +11,14 @@ from torch import Tensor, nn
 
 from tests.core.helpers import explain, normal, summed
 from tests.core.models import Block, seeded
+from whence.core.batch import Batch
 from whence.core.call import Call
 from whence.core.recipe import Recipe, recipes
-from whence.core.weighing import audited
+from whence.core.weighing import weighed
 
 
 def weigh(model: nn.Module, x: Tensor, recipe: Recipe) -> tuple[Any, dict[tuple[str, str], float]]:
-    return audited(lambda i: model(i["x"]), {"x": x}, ("x",), summed, recipe, model)
+    return weighed(lambda i: model(i["x"]), Batch.of({"x": x}, "x"), summed, recipe, model)
 
 
 @pytest.mark.parametrize("style", ["pre", "post", "llama"])

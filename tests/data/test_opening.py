@@ -10,14 +10,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from whence.data import open_dataset
+from whence.data.rows import Columns, rows
 from whence.errors import InputError, MissingExtraError
-from whence.runner.inputs import Columns, open_source, rows
 
 TEXTS = ["a gem", "so, dull", 'he said "no"', "", "ünïcode ☃"]
 
 
 def read(data, start=0, limit=None, **columns):
-    return [row.content for row in rows(open_source(data), Columns(**columns), start, limit)]
+    return [row.content for row in rows(open_dataset(data), Columns(**columns), start, limit)]
 
 
 def _written(kind, folder):
@@ -47,7 +48,7 @@ def _written(kind, folder):
 def test_files_from_any_row_on(kind, start, tmp_path):
     path = _written(kind, tmp_path)
     assert read(path, start) == TEXTS[start:]
-    assert open_source(path).count() == len(TEXTS)
+    assert open_dataset(path).count() == len(TEXTS)
 
 
 def test_csv_quotes(tmp_path):
@@ -61,11 +62,11 @@ def test_folder_pattern_and_several_files(tmp_path):
         pq.write_table(pa.table({"text": [f"{n} a", f"{n} b"]}), tmp_path / f"{n}.parquet")
     for data in (tmp_path, f"{tmp_path}/*.parquet"):
         assert read(data, 3) == ["1 b", "2 a", "2 b"]
-        assert open_source(data).count() == 6
+        assert open_dataset(data).count() == 6
 
 
 def test_iterables_and_what_was_looked_at_comes_again():
-    source = open_source(iter(TEXTS))
+    source = open_dataset(iter(TEXTS))
     assert [r["text"] for r in source.sample(2)] == TEXTS[:2]
     assert [r["text"] for r in source.records()] == TEXTS
     with pytest.raises(InputError, match="read already"):
@@ -75,14 +76,14 @@ def test_iterables_and_what_was_looked_at_comes_again():
 
 def test_ids_targets_and_limit(tmp_path):
     data = [{"text": t, "key": f"k{n}", "label": n} for n, t in enumerate(TEXTS)]
-    found = list(rows(open_source(data), Columns(id="key", target="label"), 1, limit=3))
+    found = list(rows(open_dataset(data), Columns(id="key", target="label"), 1, limit=3))
     assert [(r.number, r.id, r.target) for r in found] == [(1, "k1", 1), (2, "k2", 2)]
 
 
 def test_a_broken_line_is_a_broken_row(tmp_path):
     path = tmp_path / "x.jsonl"
     path.write_text('{"text": "a"}\n{"text": \n{"other": 1}\n')
-    good, broken, other = rows(open_source(path), Columns())
+    good, broken, other = rows(open_dataset(path), Columns())
     assert good.error is None
     assert "line 2 of x.jsonl is not JSON" in broken.error
     assert "no 'text'" in other.error
@@ -92,16 +93,16 @@ def test_images_in_the_order_of_their_names(tmp_path):
     for name in ("b/2.png", "a/1.png", "a/notes.md"):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(b"x")
-    source = open_source(tmp_path)
+    source = open_dataset(tmp_path)
     assert [r["label"] for r in source.records()] == ["a", "b"]
 
 
 def test_fingerprints_tell_data_apart(tmp_path):
     path = tmp_path / "x.txt"
     path.write_text("one\n")
-    before = open_source(path).fingerprint()
+    before = open_dataset(path).fingerprint()
     path.write_text("two\n")
-    assert open_source(path).fingerprint() != before
+    assert open_dataset(path).fingerprint() != before
 
 
 @pytest.mark.parametrize(
@@ -118,7 +119,7 @@ def test_errors_say_what_is_read(name, says, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     (tmp_path / "data.xlsx").write_text("x")
     with pytest.raises(InputError, match=says):
-        open_source(name)
+        open_dataset(name)
 
 
 def test_hub_data_sets(monkeypatch):
@@ -128,4 +129,4 @@ def test_hub_data_sets(monkeypatch):
     assert read("someone/sst2", 3, text="sentence") == TEXTS[3:]
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match="datasets"):
-        open_source("someone/sst2")
+        open_dataset("someone/sst2")

@@ -1,0 +1,108 @@
+"""Columns in memory: frames and series of pandas and polars, tables of pyarrow, data sets of `datasets`.
+
+None of these libraries is imported: their objects are known by what they offer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from itertools import islice
+from typing import Any
+
+from whence.data.dataset import AbstractDataset, Record
+from whence.errors import InputError
+
+__all__ = ["FrameDataset", "is_frame", "is_series", "values_of"]
+
+AT_ONCE = 512
+"""Rows of a frame that are turned into records together."""
+
+
+def is_frame(data: Any) -> bool:
+    """Whether `data` has named columns: iterating a pandas frame gives the names, not the rows."""
+    return any(hasattr(data, name) for name in ("columns", "column_names")) and hasattr(data, "__getitem__")
+
+
+def is_series(data: Any) -> bool:
+    """Whether `data` is one column."""
+    return hasattr(data, "to_frame") and hasattr(data, "to_list")
+
+
+def names_of(frame: Any) -> list[str]:
+    names = getattr(frame, "column_names", None)
+    return [str(n) for n in (names if isinstance(names, (list, tuple)) else list(frame.columns))]
+
+
+def values_of(data: Any, column: str | Sequence[str] | None = None, *, option: str = "text") -> list[Any]:
+    """The values of a series, or of a frame's column (tuples for several columns). Missing values are None.
+
+    >>> values_of({"review": ["a gem", "so dull"]}, "review")
+    ['a gem', 'so dull']
+    """
+    if is_series(data):
+        return [_plain(v) for v in data.to_list()]
+    known = list(data) if isinstance(data, dict) else names_of(data)
+    if column is None:
+        first = known[0] if known else "review"
+        raise InputError(
+            f"a {type(data).__name__} with the columns {', '.join(map(repr, known))}: say which one holds the inputs, "
+            f"{option}={first!r}, or pass it alone, data[{first!r}]"
+        )
+    wanted = [column] if isinstance(column, str) else list(column)
+    for name in wanted:
+        if name not in known:
+            raise InputError(
+                f"no column {name!r}; there are {', '.join(map(repr, known))}. Say which one with {option}="
+            )
+    columns = [[_plain(v) for v in list(_listed(data[name]))] for name in wanted]
+    return columns[0] if isinstance(column, str) else list(zip(*columns, strict=True))
+
+
+def _listed(column: Any) -> list[Any]:
+    for name in ("to_list", "to_pylist", "tolist"):
+        if hasattr(column, name):
+            return list(getattr(column, name)())
+    return list(column)
+
+
+def _plain(value: Any) -> Any:
+    """None for what frames call missing: NaN, NaT, NA."""
+    try:
+        return None if value is None or (not isinstance(value, (str, bytes)) and bool(value != value)) else value
+    except (TypeError, ValueError):  # arrays, images; pandas.NA refuses to be compared
+        return None if type(value).__name__ == "NAType" else value
+
+
+class FrameDataset(AbstractDataset):
+    """A frame as records."""
+
+    def __init__(self, frame: Any):
+        self.frame, self.name = frame, f"a {type(frame).__name__}"
+
+    def columns(self) -> list[str]:
+        return names_of(self.frame)
+
+    def count(self) -> int | None:
+        try:
+            return len(self.frame)
+        except TypeError:
+            return None
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": self.name, "rows": self.count(), "columns": self.columns()}
+
+    @property
+    def is_fixed(self) -> bool:
+        return False
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        count = self.count()
+        if count is None or not (hasattr(self.frame, "iloc") or hasattr(self.frame, "slice")):
+            yield from islice(iter(self.frame), start, None)  # `datasets` iterates over its rows
+            return
+        for first in range(start, count, AT_ONCE):
+            part = self.frame.iloc[first : first + AT_ONCE] if hasattr(self.frame, "iloc") else None
+            part = self.frame.slice(first, AT_ONCE) if part is None else part
+            columns = {name: [_plain(v) for v in _listed(part[name])] for name in self.columns()}
+            for n in range(min(AT_ONCE, count - first)):
+                yield {name: values[n] for name, values in columns.items()}

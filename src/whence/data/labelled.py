@@ -1,0 +1,144 @@
+"""Rows with what people know about them: an input, a label, a rationale, a mask. And sentences of our own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from importlib import resources
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from whence.data.dataset import BROKEN, AbstractDataset
+from whence.data.frames import FrameDataset, is_frame, is_series, values_of
+from whence.data.opening import open_files
+from whence.errors import EmptyInputError, InputError
+
+__all__ = ["LabelledRow", "film_sentences", "labelled", "opinions", "read"]
+
+INPUTS = ("text", "sentence", "image", "img", "input", "inputs", "path")
+LABELS = ("label", "labels", "target", "class")
+EXTRA = ("rationale", "mask")
+
+
+@dataclass(frozen=True, eq=False)
+class LabelledRow:
+    """One row of a data set. A label is what the data says, a class number or a name; None where there is none."""
+
+    input: Any
+    label: Any = None
+    rationale: Any = None
+    mask: Any = None
+
+
+def labelled(data: Any, classes: Iterable[str] = ()) -> list[LabelledRow]:
+    """Rows from texts; pairs (input, label); dicts; a dict of columns; a frame; or the `Path` of a file.
+
+    `classes` are the names of the model's classes: a pair of texts is an input, unless the second is one of them.
+
+    >>> labelled([("a gem", "positive")], ["positive"])[0].label
+    'positive'
+    """
+    known = {name.lower() for name in classes}
+    if isinstance(data, Path):
+        return read(data)
+    if isinstance(data, AbstractDataset) or is_frame(data):
+        data = list((data if isinstance(data, AbstractDataset) else FrameDataset(data)).records())
+    elif is_series(data):
+        data = values_of(data)
+    if isinstance(data, Mapping):
+        data = _transposed(data)
+    if isinstance(data, str) or not isinstance(data, Iterable):
+        raise InputError(
+            f"can't read a data set from {type(data).__name__} {str(data)[:60]!r}: pass a list of texts, of pairs "
+            "(text, label), of dicts with 'text' and 'label', a frame, or a pathlib.Path of a file"
+        )
+    made = [_row(item, known) for item in data]
+    if not made:
+        raise EmptyInputError("the data set is empty")
+    return made
+
+
+def read(path: str | Path) -> list[LabelledRow]:
+    """A file: .tsv, .csv, .jsonl, .parquet, or a text per line; .gz of the text formats.
+
+    A line is a text, or label TAB text where every line is. Empty lines are skipped.
+    """
+    path = Path(path)
+    data = open_files([path], str(path), otherwise="text", strict=True)
+    records = list(data.records())
+    broken = next((r[BROKEN] for r in records if BROKEN in r), None)
+    if broken is not None:
+        raise InputError(broken)
+    rows = [_from_dict({str(k).strip().lower(): v for k, v in r.items() if k is not None}) for r in records]
+    missing = next((n for n, row in enumerate(rows, 1) if row.input is None), None)
+    if missing is not None:
+        raise InputError(f"row {missing} of {path.name!r} has no text: a .tsv file holds label TAB text")
+    rows = [row for row in rows if not isinstance(row.input, str) or row.input.strip()]
+    if not rows:
+        raise EmptyInputError(f"there is no text in {str(path)!r}")
+    if data.columns() == ["text"]:
+        rows = _split_at_tabs(rows, path.name)
+    return rows
+
+
+def _split_at_tabs(rows: list[LabelledRow], name: str) -> list[LabelledRow]:
+    """label TAB text, where lines have a tab at all."""
+    tabs = [str(row.input).count("\t") for row in rows]
+    if not any(tabs):
+        return [LabelledRow(row.input.strip()) for row in rows]
+    wrong = next((n for n, count in enumerate(tabs, 1) if count != 1), None)
+    if wrong is not None:
+        raise InputError(f"text {wrong} of {name!r} is not label<TAB>text, and other lines are: write all of them so")
+    pairs = [row.input.split("\t") for row in rows]
+    return [LabelledRow(text.strip(), label.strip()) for label, text in pairs]
+
+
+def opinions() -> list[LabelledRow]:
+    """Sixty sentences of our own about films, books, meals and machines; half of them positive."""
+    return read(Path(str(resources.files("whence") / "data" / "opinions.tsv")))
+
+
+def film_sentences() -> list[LabelledRow]:
+    """Forty short sentences of our own about films, half of them positive.
+
+    >>> film_sentences()[0].input
+    'a warm and funny film that stays with you for days'
+    """
+    return read(Path(str(resources.files("whence") / "data" / "film_sentences.tsv")))
+
+
+def _transposed(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
+    lengths = {len(v) for v in columns.values()}
+    if len(lengths) != 1:
+        raise InputError(f"columns of different length: { {k: len(v) for k, v in columns.items()} }")
+    return [{k: v[n] for k, v in columns.items()} for n in range(lengths.pop())]
+
+
+def _row(item: Any, classes: set[str]) -> LabelledRow:
+    if isinstance(item, LabelledRow):
+        return item
+    if isinstance(item, Mapping):
+        return _from_dict(item)
+    if isinstance(item, tuple) and 2 <= len(item) <= 3 and _is_label(item[1], classes):
+        return LabelledRow(item[0], item[1], mask=item[2] if len(item) == 3 else None)
+    return LabelledRow(item)
+
+
+def _is_label(value: Any, classes: set[str]) -> bool:
+    if isinstance(value, (int, np.integer)) or (hasattr(value, "ndim") and value.ndim == 0):
+        return True
+    return isinstance(value, str) and value.strip().lower() in classes
+
+
+def _from_dict(item: Mapping[str, Any]) -> LabelledRow:
+    label = next((item[k] for k in LABELS if k in item), None)
+    extra = {k: item.get(k) for k in EXTRA}
+    name = next((k for k in INPUTS if k in item), None)
+    named = None if name is None else item[name]
+    if name is None:
+        named = {k: v for k, v in item.items() if hasattr(v, "numpy") and k not in (*LABELS, *EXTRA)}  # tensors
+        if not named:
+            raise InputError(f"a row with {sorted(map(str, item))} has no input: name a column 'text' or 'image'")
+    return LabelledRow(named, label, **extra)

@@ -1,0 +1,123 @@
+"""What the user passed as data, as a data set."""
+
+from __future__ import annotations
+
+import glob
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from whence.data.dataset import AbstractDataset, IterableDataset, Record
+from whence.data.frames import FrameDataset, is_frame, is_series, values_of
+from whence.data.table_files import FORMATS, IMAGES, ImageFolder, LinesDataset, ParquetDataset, format_of
+from whence.errors import InputError
+from whence.extras import need
+
+__all__ = ["HubDataset", "open_dataset", "open_files"]
+
+
+def open_dataset(
+    data: Any, *, split: str = "train", subset: str | None = None, wanted: Sequence[str] = ()
+) -> AbstractDataset:
+    """A path or pattern, a hub id, a frame, or an iterable, as a data set. `wanted` are columns that it should have.
+
+    >>> [row["text"] for row in open_dataset(["a gem", "so dull"]).records(1)]
+    ['so dull']
+    """
+    if isinstance(data, AbstractDataset):
+        return data
+    if isinstance(data, (str, Path)):
+        return _named(str(data), split, subset, wanted)
+    if is_frame(data):
+        return FrameDataset(data)
+    if is_series(data):
+        return IterableDataset(values_of(data), f"a {type(data).__name__}", str(data.name or "text"))
+    if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        raise InputError(
+            f"can't read rows from {type(data).__name__}: pass a path, a hub id, a frame, or an iterable of texts"
+        )
+    return IterableDataset(data)
+
+
+def _named(name: str, split: str, subset: str | None, wanted: Sequence[str]) -> AbstractDataset:
+    path = Path(name).expanduser()
+    if path.is_dir():
+        return _folder(path, wanted)
+    if path.is_file():
+        return open_files([path], name, wanted=wanted)
+    if any(c in name for c in "*?["):
+        found = sorted(map(Path, glob.glob(str(path))))
+        if not found:
+            raise InputError(f"no file matches {name!r}")
+        return open_files(found, name, wanted=wanted)
+    looks_like_path = path.is_absolute() or name.startswith(("./", "../", "~")) or path.suffix in (*FORMATS, ".gz")
+    if looks_like_path or name.count("/") > 1:
+        raise InputError(f"no such file or folder: {name!r}")
+    return HubDataset(name, split, subset)
+
+
+def open_files(
+    paths: Sequence[Path], name: str, *, wanted: Sequence[str] = (), otherwise: str | None = None, strict: bool = False
+) -> AbstractDataset:
+    """Files of one format; `otherwise` is the format of names that say none."""
+    formats = {format_of(p) or otherwise for p in paths}
+    if formats == {"parquet"}:
+        return ParquetDataset(paths, name)
+    if len(formats) == 1 and None not in formats:
+        return LinesDataset(paths, name, str(formats.pop()), wanted=wanted, strict=strict)
+    unknown = next((p for p in paths if format_of(p) is None), None)
+    if unknown is not None:
+        raise InputError(
+            f"{unknown.name!r} has a format that whence can't read. It reads {', '.join(FORMATS)} (text formats also "
+            "as .gz), folders of images or of such files, and hub data sets"
+        )
+    raise InputError(f"{name!r} mixes formats ({', '.join(sorted(map(str, formats)))}): pass one kind, such as '*.csv'")
+
+
+def _folder(path: Path, wanted: Sequence[str]) -> AbstractDataset:
+    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
+    data = [p for p in files if format_of(p) is not None]
+    images = [p for p in files if p.suffix.lower() in IMAGES]
+    if images and len(images) >= len(data):
+        return ImageFolder(images, path)
+    if not data:
+        raise InputError(f"the folder {str(path)!r} holds neither data files ({', '.join(FORMATS)}) nor images")
+    return open_files(data, str(path), wanted=wanted)
+
+
+class HubDataset(AbstractDataset):
+    """A data set of the hub, streamed by the `datasets` library."""
+
+    def __init__(self, name: str, split: str, subset: str | None):
+        self.name, self.split = name, split
+        library = need("datasets", "data", "a data set from the hub")
+        try:
+            self._data = library.load_dataset(name, subset, split=split, streaming=True)
+        except (OSError, ValueError) as error:
+            raise InputError(
+                f"{name!r} is no file here, and no data set of that name with a split {split!r} could be opened: "
+                f"{str(error).splitlines()[0] if str(error) else type(error).__name__}"
+            ) from None
+
+    def columns(self) -> list[str]:
+        known = getattr(self._data, "column_names", None)
+        return list(known or next(iter(self._data), {}))
+
+    def count(self) -> int | None:
+        splits = getattr(getattr(self._data, "info", None), "splits", None) or {}
+        found = splits.get(self.split)
+        return getattr(found, "num_examples", None)
+
+    def fingerprint(self) -> dict[str, Any]:
+        version = getattr(getattr(self._data, "info", None), "version", None)
+        return {"name": self.name, "split": self.split, "version": str(version) if version else None}
+
+    @property
+    def is_fixed(self) -> bool:
+        return False
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        return iter(
+            self._data.skip(start) if start and hasattr(self._data, "skip") else islice(self._data, start, None)
+        )

@@ -1,0 +1,66 @@
+"""Records to rows: what is explained, under which id, for which target."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from whence.data.dataset import BROKEN, AbstractDataset, Record
+
+__all__ = ["Columns", "Row", "rows"]
+
+
+@dataclass(frozen=True)
+class Row:
+    """One input to explain."""
+
+    number: int
+    id: str
+    content: Any
+    """Text, pair, words, image path or image; None if there is none."""
+    target: Any = None
+    error: str | None = None
+    """Why the row can't be read."""
+
+    @property
+    def shown(self) -> str | None:
+        """The content as it stands in the output."""
+        if isinstance(self.content, str | Path):
+            return str(self.content)
+        if isinstance(self.content, tuple | list):
+            return "\n".join(map(str, self.content))
+        return None
+
+
+@dataclass(frozen=True)
+class Columns:
+    """Which column is what."""
+
+    text: str = "text"
+    pair: str | None = None
+    id: str | None = None
+    target: str | None = None
+
+    def named(self) -> list[str]:
+        return [name for name in (self.text, self.pair, self.id, self.target) if name is not None]
+
+    def row(self, number: int, record: Record) -> Row:
+        """The row that a record stands for."""
+        name = str(number) if self.id is None else str(record.get(self.id, number))
+        if BROKEN in record:
+            return Row(number, name, None, error=record[BROKEN])
+        missing = [c for c in self.named() if c not in record]
+        if missing:
+            return Row(number, name, None, error=f"the row has no {missing[0]!r}; it has {', '.join(map(str, record))}")
+        content = record[self.text] if self.pair is None else (record[self.text], record[self.pair])
+        return Row(number, name, content, record[self.target] if self.target else None)
+
+
+def rows(data: AbstractDataset, columns: Columns, start: int = 0, limit: int | None = None) -> Iterator[Row]:
+    """Rows from number `start` on, up to row `limit` of the data."""
+    left = None if limit is None else max(0, limit - start)
+    for number, record in enumerate(islice(data.records(start), left), start):
+        yield columns.row(number, record)

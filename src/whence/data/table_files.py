@@ -1,0 +1,193 @@
+"""Files of rows: Parquet, JSON Lines, CSV, TSV and text; the text formats also as .gz. And folders of images."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import hashlib
+import json
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from itertools import chain, islice
+from pathlib import Path
+from typing import Any, TextIO
+
+from whence.data.dataset import BROKEN, AbstractDataset, Record
+from whence.errors import InputError
+from whence.extras import need_parquet
+
+__all__ = ["FORMATS", "IMAGES", "ImageFolder", "LinesDataset", "ParquetDataset", "format_of"]
+
+FORMATS = {
+    ".parquet": "parquet",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".txt": "text",
+    ".text": "text",
+}
+IMAGES = frozenset(".png .jpg .jpeg .bmp .gif .webp .tif .tiff .ppm .pgm".split())
+COUNTED = 256 * 2**20
+"""Text files larger than this are not read twice only to count their rows."""
+NAMED = frozenset("text sentence label labels input target class id".split())
+"""A first line of a .tsv with one of these names is a header; without one, two columns are label and text."""
+
+
+def format_of(path: Path) -> str | None:
+    """The format that a file's name says."""
+    suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
+    return FORMATS.get(suffix.lower())
+
+
+def _fingerprint(paths: Sequence[Path]) -> dict[str, Any]:
+    """Sizes, and a digest of how each file begins and ends: cheap for files of any size."""
+    digest = hashlib.blake2b(digest_size=16)
+    for path in paths:
+        with path.open("rb") as file:
+            size = path.stat().st_size
+            digest.update(f"{path.name} {size}\n".encode() + file.read(2**16))
+            file.seek(max(0, size - 2**16))
+            digest.update(file.read(2**16))
+    return {"files": len(paths), "bytes": sum(p.stat().st_size for p in paths), "digest": digest.hexdigest()}
+
+
+class ParquetDataset(AbstractDataset):
+    """Parquet files, read row group by row group."""
+
+    def __init__(self, paths: Sequence[Path], name: str):
+        self.paths, self.name = list(paths), name
+        _, self._parquet = need_parquet()
+        try:
+            self._sizes = [self._parquet.read_metadata(p).num_rows for p in self.paths]
+        except Exception as error:
+            raise InputError(f"{name!r} can't be read as Parquet: {error}") from None
+
+    def columns(self) -> list[str]:
+        return list(self._parquet.read_schema(self.paths[0]).names)
+
+    def count(self) -> int:
+        return sum(self._sizes)
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": self.name, "rows": self.count(), **_fingerprint(self.paths)}
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        for path, size in zip(self.paths, self._sizes, strict=True):
+            if start >= size:
+                start -= size
+                continue
+            yield from self._file(path, start)
+            start = 0
+
+    def _file(self, path: Path, start: int) -> Iterator[Record]:
+        with self._parquet.ParquetFile(path) as file:
+            groups = list(range(file.num_row_groups))
+            while groups and start >= (n := file.metadata.row_group(groups[0]).num_rows):
+                start -= n
+                groups.pop(0)
+            for batch in file.iter_batches(batch_size=512, row_groups=groups):
+                yield from batch.slice(start).to_pylist()
+                start = max(0, start - batch.num_rows)
+
+
+class LinesDataset(AbstractDataset):
+    """JSON Lines, CSV, TSV and text files.
+
+    A .tsv without a header, with two columns, holds label TAB text. `wanted` are columns that a header may name.
+    With `strict`, bytes that are no UTF-8 are an error; otherwise they spoil one row, not the run.
+    """
+
+    def __init__(
+        self, paths: Sequence[Path], name: str, kind: str, *, wanted: Sequence[str] = (), strict: bool = False
+    ):
+        self.paths, self.name, self.kind = list(paths), name, kind
+        self._wanted, self._strict = {*NAMED, *(w.lower() for w in wanted)}, strict
+
+    def columns(self) -> list[str]:
+        if self.kind == "text":
+            return ["text"]
+        first = next(self.records(), {})
+        return [c for c in first if c != BROKEN]
+
+    def count(self) -> int | None:
+        if sum(p.stat().st_size for p in self.paths) > COUNTED:
+            return None
+        return sum(1 for _ in self.records())
+
+    def fingerprint(self) -> dict[str, Any]:
+        return {"name": self.name, **_fingerprint(self.paths)}
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        readers: dict[str, Callable[[Path, TextIO], Iterator[Record]]] = {
+            "jsonl": _json_lines, "csv": self._separated, "tsv": self._tabbed, "text": _plain,
+        }  # fmt: skip
+        return islice(chain.from_iterable(self._file(p, readers[self.kind]) for p in self.paths), start, None)
+
+    def _file(self, path: Path, read: Callable[[Path, TextIO], Iterator[Record]]) -> Iterator[Record]:
+        # newline="" keeps line ends inside quoted CSV fields
+        options: dict[str, Any] = {
+            "encoding": "utf-8",
+            "newline": "",
+            "errors": "strict" if self._strict else "replace",
+        }
+        try:
+            with gzip.open(path, "rt", **options) if path.suffix.lower() == ".gz" else path.open(**options) as file:
+                yield from read(path, file)
+        except FileNotFoundError:
+            raise InputError(f"no such file: {str(path)!r}") from None
+        except UnicodeDecodeError as error:
+            raise InputError(f"{str(path)!r} is not UTF-8 text: {error}") from None
+        except (gzip.BadGzipFile, EOFError, csv.Error) as error:
+            raise InputError(f"{str(path)!r} can't be read: {error}") from None
+
+    def _separated(self, path: Path, file: TextIO) -> Iterator[Record]:
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default, 128 KB, is shorter than some documents
+        yield from csv.DictReader(file)
+
+    def _tabbed(self, path: Path, file: TextIO) -> Iterator[Record]:
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
+        lines = iter(file)
+        first = next(lines, "")
+        cells = [cell.strip() for cell in first.rstrip("\r\n").split("\t")]
+        headed = len(cells) != 2 or any(cell.lower() in self._wanted for cell in cells)
+        names = cells if headed else ["label", "text"]
+        rest = lines if headed else chain([first] if first else [], lines)
+        yield from csv.DictReader(rest, fieldnames=names, delimiter="\t", quoting=csv.QUOTE_NONE)
+
+
+def _json_lines(path: Path, file: TextIO) -> Iterator[Record]:
+    for number, line in enumerate(file, 1):
+        try:
+            record = json.loads(line)
+        except ValueError as error:
+            yield {BROKEN: f"line {number} of {path.name} is not JSON: {error}"}
+            continue
+        yield record if isinstance(record, dict) else {"text": record}
+
+
+def _plain(path: Path, file: TextIO) -> Iterator[Record]:
+    for line in file:
+        yield {"text": line.rstrip("\r\n")}
+
+
+class ImageFolder(AbstractDataset):
+    """Images under a folder in the order of their names; the folder an image is in is its label."""
+
+    def __init__(self, paths: Sequence[Path], root: Path):
+        self.paths, self.root, self.name = list(paths), root, str(root)
+
+    def columns(self) -> list[str]:
+        return ["path", "label"]
+
+    def count(self) -> int:
+        return len(self.paths)
+
+    def fingerprint(self) -> dict[str, Any]:
+        names = "\n".join(f"{p.relative_to(self.root)} {p.stat().st_size}" for p in self.paths)
+        digest = hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
+        return {"name": self.name, "files": len(self.paths), "digest": digest}
+
+    def records(self, start: int = 0) -> Iterator[Record]:
+        for path in islice(self.paths, start, None):
+            yield {"path": str(path), "label": path.parent.name}

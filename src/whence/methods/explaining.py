@@ -1,0 +1,142 @@
+"""The one room in which examples are explained: what is a method, which examples stand together, in which order.
+
+`explain`, `evaluate`, `diagnose`, `tune` and `run` all come here.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import fields, replace
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from whence.core.layout import CannotSplit
+from whence.core.recipe import Recipe
+from whence.errors import InputError, WhenceError
+from whence.methods.method import AbstractMethod, class_of, methods
+from whence.methods.propagate import Propagate
+from whence.models.adapter import AbstractAdapter
+from whence.models.batching import batches, budget_of
+from whence.models.example import Example
+from whence.models.targets import AbstractTarget, Custom
+from whence.options import build
+from whence.progress import track
+from whence.results import Explanation
+
+__all__ = ["as_method", "explain_examples", "renamed"]
+
+
+def as_method(method: Any, **options: Any) -> AbstractMethod:
+    """A method from its name, a recipe, the path of a saved recipe, or itself, with options."""
+    if isinstance(method, AbstractMethod):
+        if options:
+            raise InputError(f"pass options to the method itself, {type(method).__name__}({', '.join(options)}=…)")
+        return method
+    if isinstance(method, Path) or (isinstance(method, str) and method.endswith(".json")):
+        method = Recipe.load(method)
+    known = [
+        f.name for f in fields(Propagate if isinstance(method, Recipe) else class_of(method)) if f.name != "recipe"
+    ]
+    if isinstance(method, Recipe):
+        made = build(lambda **chosen: Propagate(recipe=method, **chosen), f"recipe {method.name!r}", options, known)
+    else:
+        made = build(methods[method], f"method {method!r}", options, known)
+    assert isinstance(made, AbstractMethod)
+    return made
+
+
+def explain_examples(
+    model: AbstractAdapter,
+    method: AbstractMethod,
+    examples: Sequence[Example],
+    choices: Sequence[Any] | None = None,
+    *,
+    batch_tokens: int | None = None,
+    progress: bool | None = False,
+    apart: bool = False,
+    on_batch: Callable[[list[int], float], Any] = lambda indices, seconds: None,
+) -> list[Explanation | Exception]:
+    """Explanations in the order of the examples, computed in batches of about equal length.
+
+    Arguments:
+        choices: what the user passed as target for each example; None for the prediction.
+        batch_tokens: tokens in a batch, padding included.
+        apart: an example that fails has its error in its place; otherwise the first error is raised.
+        on_batch: told which examples were explained together and how long it took.
+    """
+    made: list[Explanation | Exception] = [RuntimeError("not explained")] * len(examples)
+    aimed: list[tuple[Example, AbstractTarget] | None] = []
+    for n, example in enumerate(examples):
+        try:
+            aimed.append(model.aim(example, None if choices is None else choices[n]))
+        except WhenceError as error:
+            if not apart:
+                raise
+            made[n] = error
+            aimed.append(None)
+    todo = [(n, *held) for n, held in enumerate(aimed) if held is not None]
+    parts = _parts(model, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
+    for part in track(parts, method.name, len(todo), map(len, parts), show=progress):
+        begin = time.perf_counter()
+        for i, result in zip(part, _batch(model, method, [todo[i][1:] for i in part], apart=apart), strict=True):
+            made[todo[i][0]] = result
+        on_batch([todo[i][0] for i in part], time.perf_counter() - begin)
+    return made
+
+
+def _parts(
+    model: AbstractAdapter, examples: list[Example], targets: list[AbstractTarget], batch_tokens: int | None
+) -> list[list[int]]:
+    """Which examples stand together. A function as target sees no padding but the input's own."""
+    if not examples:
+        return []
+    beside = model.beside(examples) if len(examples) > 1 else "equal"
+    keys: list[Hashable] = [
+        (id(t.function), e.shape_key) if isinstance(t, Custom) else None for e, t in zip(examples, targets, strict=True)
+    ]
+    return list(
+        batches(
+            examples,
+            batch_tokens or budget_of(model.device, "explain"),
+            mixes=beside in ("right", "left"),
+            alone=beside == "alone",
+            keys=keys,
+        )
+    )
+
+
+def _batch(
+    model: AbstractAdapter, method: AbstractMethod, aimed: list[tuple[Example, AbstractTarget]], *, apart: bool
+) -> list[Explanation | Exception]:
+    """One batch. If its rows can't be told apart, or it does not fit, or one of them fails: smaller ones."""
+    try:
+        return list(method.explain(model, [e for e, _ in aimed], [t for _, t in aimed]))
+    except CannotSplit:
+        if len(aimed) == 1:
+            raise
+        size = 1
+    except torch.OutOfMemoryError as error:
+        torch.cuda.empty_cache()
+        if len(aimed) == 1:
+            if not apart:
+                raise
+            return [error]
+        size = (len(aimed) + 1) // 2
+    except Exception as error:
+        if not apart:
+            raise
+        if len(aimed) == 1:
+            return [error]
+        size = 1
+    chunks = [aimed[i : i + size] for i in range(0, len(aimed), size)]
+    return [result for chunk in chunks for result in _batch(model, method, chunk, apart=apart)]
+
+
+def renamed(explanation: Explanation, asked: Any) -> Explanation:
+    """An alias such as `lrp` keeps the name it was asked for by."""
+    if not isinstance(asked, str) or asked not in methods or asked == explanation.method:
+        return explanation
+    return replace(explanation, method=asked, options={"recipe": explanation.method, **explanation.options})
