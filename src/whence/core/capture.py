@@ -23,7 +23,7 @@ from whence.core.batch import Batch
 from whence.core.call import Call, Rule, is_tainted, role_of
 from whence.core.interception import Interception, Leaf, as_it_is
 from whence.core.layout import Lane, Layout, examples_first, layout_of
-from whence.core.propagation import Forward, backward, run
+from whence.core.propagation import Forward, backward, intercepted, run
 from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
 from whence.core.rules import products, softmax, table
@@ -38,10 +38,13 @@ class AttentionMap:
     number: int
     probabilities: Tensor | None
     """(batch, head, query, key); None when the map was streamed."""
+    heads: int = 0
     level: int = 0
     """Attentions side by side have the same: neither reads what the other gave (two streams, a difference of two)."""
     stream: str = "self"
     """"self", or in encoder-decoders "encoder", "decoder", "cross"."""
+    heads_beside: int = 0
+    """Heads of all attentions of its level, its own included."""
     gradient: Tensor | None = None
     states: Tensor | None = None
     """What was attended to: the input of the value projection (batch, token, hidden)."""
@@ -85,18 +88,19 @@ class _Recorder:
 
     def __init__(self, batch: Batch, visitor: Visitor | None = None):
         self.examples = batch.examples
+        self.tokens = batch.inputs[batch.names[0]].shape[1:2].numel()
         self.visitor = visitor
         self.maps: list[AttentionMap] = []
         self.states: Tensor | None = None
         """What went into the last projection."""
-        self.attended: Tensor | None = None
-        """The same for the last attention: what it attended to."""
+        self.by_token: Tensor | None = None
+        """The same for the last projection of every token."""
         self.in_parts = 0
         self.last: tuple[Tensor, Layout | None] | None = None
 
     def close(self) -> None:
         """Let go of the graph. Its nodes hold our hooks, and C++ does not see that circle: it would never be freed."""
-        self.states = self.attended = self.last = None
+        self.states = self.by_token = self.last = None
         for m in self.maps:
             m.nodes = (None, None, None)
 
@@ -111,6 +115,8 @@ class _Recorder:
         x = call.argument(1, "mat1") if call.name == "addmm" else call.argument(0, "input")
         if is_tainted(x) and x.dim() in (2, 3):
             self.states = x
+            if x.shape[:-1].numel() == self.examples * self.tokens:
+                self.by_token = x
         return self.base[call.name](call)
 
     def matrix(self, call: Call) -> Any:
@@ -145,7 +151,7 @@ class _Recorder:
             return self.base["scaled_dot_product_attention"](call)
         rest = softmax.mask_arguments(a)
         if self.visitor is not None and not is_tainted(rest["attn_mask"]):
-            made = AttentionMap(len(self.maps), None, nodes=(q.grad_fn, v.grad_fn, None))
+            made = AttentionMap(len(self.maps), None, q.shape[1], nodes=(q.grad_fn, v.grad_fn, None))
             self.maps.append(made)
             out: Tensor = _Streamed.apply(q, k, v, rest, made, self.visitor)  # type: ignore[no-untyped-call]
             made.nodes = (q.grad_fn, v.grad_fn, out.grad_fn)
@@ -165,11 +171,12 @@ class _Recorder:
         )
 
     def _keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> AttentionMap:
-        made = AttentionMap(len(self.maps), heads.detach(), nodes=(probability.grad_fn, values.grad_fn, None))
+        made = AttentionMap(
+            len(self.maps), heads.detach(), heads.shape[1], nodes=(probability.grad_fn, values.grad_fn, None)
+        )
         self.maps.append(made)
         layout, examples = layout_of(probability), self.examples
         self.last = (probability, layout)
-        self.attended = self.states
 
         def seen(grad: Tensor) -> None:
             made.gradient = as_heads(grad.detach(), examples, layout)
@@ -251,7 +258,7 @@ def capture(
     recorder = _Recorder(batch, visitor)
     rules = recorder.rules(table(recipes["gi"]))
     mode = Interception(batch, rules, recipe=recipes["gi"], follows=("examples",), wide=wide)
-    with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad(), mode:
+    with closing(recorder), closing(mode), intercepted(mode):
         scores, outputs = run(mode, forward, target)
         _name_streams(recorder.maps, mode.leaves)
         _set_levels(recorder.maps)
@@ -280,7 +287,7 @@ def capture_relevance(
         batch, recorder.rules(relevance_table()), recipe=CHEFER, default=universal, follows=("examples",), wide=wide
     )
     with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad():
-        with mode:
+        with intercepted(mode):
             outputs = forward(mode.prepared())
         read = _read_by(target, outputs)  # outside: the start of relevance is the ordinary gradient, one-hot
         leaves = [leaf.tensor for leaf in mode.leaves]
@@ -362,6 +369,7 @@ def _set_levels(maps: Sequence[AttentionMap]) -> None:
             m.level = beside[0].level + 1 if beside else 0
             group[m.stream] = [m]
     for m in maps:
+        m.heads_beside = sum(other.heads for other in maps if (other.stream, other.level) == (m.stream, m.level))
         m.nodes = (None, None, None)  # the graph must not outlive the pass
 
 
@@ -379,17 +387,18 @@ def _depends(m: AttentionMap, results: set[Any]) -> bool:
 
 
 def mixes_elsewhere(forward: Forward, batch: Batch) -> bool:
-    """Whether tokens of this model meet outside attention (convolution, recurrence, pooling), up to its last attention.
+    """Whether tokens of this model meet outside attention (convolution, recurrence, a state).
 
-    Attention is cut: what its layers give is a constant. Then the state of a token may depend on that token alone.
+    Attention is cut: what its layers give is a constant. Then the last state of a token, what its last projection
+    reads, may depend on that token alone.
     """
     recorder = _Recorder(batch)
     cut = {name: _cut(rule) for name, rule in recorder.rules(table(recipes["gi"])).items()}
     mode = Interception(batch, cut, recipe=recipes["gi"], default=as_it_is, follows=("examples",))
-    with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad(), mode:
+    with closing(recorder), closing(mode), intercepted(mode):
         forward(mode.prepared())
         mode.in_backward = True
-        states = recorder.attended
+        states = recorder.by_token if recorder.maps else None
         leaf = next((leaf for leaf in mode.leaves if leaf.positions is not None), None)
         if states is None or leaf is None or not states.requires_grad:
             return False

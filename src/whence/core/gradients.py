@@ -17,7 +17,7 @@ from torch import Tensor
 from whence.core.batch import Batch
 from whence.core.interception import Change, Interception, Leaf, as_it_is
 from whence.core.numerics import widened
-from whence.core.propagation import Forward, at_source, there_and_back
+from whence.core.propagation import Forward, at_source, intercepted, there_and_back
 from whence.errors import NumericsError
 
 __all__ = ["Gradients", "by_place", "gradients", "leaves_of", "rows_of"]
@@ -76,7 +76,7 @@ def gradients(
 def leaves_of(forward: Forward, batch: Batch) -> list[Tensor]:
     """The values of the leaves: what the model looks up for these inputs."""
     mode = Interception(batch, {}, default=as_it_is)
-    with torch.inference_mode(False), torch.enable_grad(), mode:
+    with intercepted(mode):
         forward(mode.prepared())
     return [leaf.tensor.detach() for leaf in mode.leaves]
 

@@ -17,6 +17,7 @@ from typing import Any
 
 import torch
 from torch import Tensor, nn
+from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import _get_sequence_nr
 from torch.overrides import TorchFunctionMode
 
@@ -122,6 +123,8 @@ class Interception(TorchFunctionMode):
         """Whether a part ran without gradients in the forward pass: reentrant checkpointing runs it again."""
         self.gaps: list[tuple[int, int]] = []
         """Numbers of autograd nodes that something made between our calls, as ranges: the mode was bypassed there."""
+        self.transformed = False
+        """Whether `torch.vmap` or the like was at work: its tensors do not say that they carry relevance."""
         self._depth, self._last = 0, -1
 
     # -- as a context ----------------------------------------------------------------------------------------
@@ -312,6 +315,8 @@ class Interception(TorchFunctionMode):
             if isinstance(table, Tensor) and (table.is_floating_point()):
                 return self._lookup(name, index, table, func(*args, **kwargs))
         out = func(*args, **kwargs)
+        if self.ledger.active and peek_interpreter_stack() is not None:
+            self.transformed = True
         if isinstance(out, Tensor):
             if not out.is_floating_point():
                 trail.follow(func, name, args, kwargs, out)

@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from contextlib import closing
+import re
+import sys
+from collections.abc import Callable, Iterator
+from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, Literal
 
 import torch
 from torch import Tensor, nn
+from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import _engine_run_backward
 
 from whence.core.batch import Batch
@@ -20,7 +23,18 @@ from whence.core.recipe import Recipe
 from whence.core.rules import table
 from whence.errors import ModelError, NumericsError
 
-__all__ = ["At", "Forward", "Propagation", "Receipt", "at_source", "backward", "propagate", "run", "there_and_back"]
+__all__ = [
+    "At",
+    "Forward",
+    "Propagation",
+    "Receipt",
+    "at_source",
+    "backward",
+    "intercepted",
+    "propagate",
+    "run",
+    "there_and_back",
+]
 
 Forward = Callable[[dict[str, Any]], Any]
 """The model: its arguments to its outputs."""
@@ -52,11 +66,14 @@ class Propagation:
     root: Any = None
     """The node of the score in the autograd graph, for `bypasses`."""
     gaps: tuple[tuple[int, int], ...] = ()
+    """Where something was computed that the mode did not see."""
+    transformed: bool = False
+    """Whether `torch.vmap` or the like was at work, which hides from the mode what carries relevance."""
 
     @cached_property
     def bypasses(self) -> tuple[str, ...]:
         """Names of what the mode could not look into: functions of the model's own, scripted and compiled parts."""
-        return tuple(sorted(_names_between(self.root, self.gaps))) if self.gaps else ()
+        return tuple(sorted(_names_between(self.root, self.gaps, self.transformed))) if self.gaps else ()
 
 
 def propagate(
@@ -117,11 +134,27 @@ def run(mode: Interception, forward: Forward, target: Target) -> tuple[Tensor, A
     return scores, outputs
 
 
+@contextmanager
+def intercepted(mode: Interception) -> Iterator[None]:
+    """The mode in force, gradients on, and compiled parts of the model as they were written, so that it sees them."""
+    with torch.inference_mode(False), torch.enable_grad(), _as_written(), mode:
+        yield
+
+
+@contextmanager
+def _as_written() -> Iterator[None]:
+    if "torch._dynamo" not in sys.modules:  # then nothing is compiled, and it is slow to import
+        yield
+        return
+    with torch.compiler.set_stance("force_eager"):
+        yield
+
+
 def there_and_back(
     mode: Interception, forward: Forward, target: Target
 ) -> tuple[tuple[Tensor | None, ...], Tensor, Any]:
     """Run a model under a mode: gradients of the scores at `mode.leaves`, the scores, and the model's outputs."""
-    with torch.inference_mode(False), torch.enable_grad(), mode:
+    with intercepted(mode):
         scores, outputs = run(mode, forward, target)
         if not scores.requires_grad:
             raise ModelError(
@@ -186,6 +219,7 @@ def _collected(
         ledger=ledger,
         root=root,
         gaps=tuple(mode.gaps),
+        transformed=mode.transformed,
     )
 
 
@@ -198,18 +232,24 @@ def _totals(relevance: dict[str, Tensor]) -> Tensor:
 SCRIPTED = {"DifferentiableGraph": "torch.jit", "CompiledFunction": "torch.compile"}
 
 
-def _names_between(root: Any, gaps: tuple[tuple[int, int], ...]) -> set[str]:
+def _names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bool) -> set[str]:
     """Nodes of the autograd graph under `root` that were made between our calls, as people know them."""
-    seen, todo, found = set(), [root], set()
+    seen, todo, found, compiled = set(), [root], set(), set()
     while todo:
         node = todo.pop()
         if node is None or node in seen:
             continue
         seen.add(node)
         if any(first <= node._sequence_nr() < last for first, last in gaps):
-            name = node.name().rpartition("::")[2].removesuffix("Backward")
-            found.add(next((known for part, known in SCRIPTED.items() if part in name), name))
+            name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
+            known = next((known for part, known in SCRIPTED.items() if part in name), None)
+            if known is not None or isinstance(node, BackwardCFunction):
+                found.add(known or name)
+            else:
+                compiled.add(name.lower())
         todo.extend(parent for parent, _ in node.next_functions)
+    if compiled:
+        found.add("torch.vmap" if transformed else f"code outside Python ({', '.join(sorted(compiled)[:6])})")
     return found
 
 

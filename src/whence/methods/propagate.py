@@ -22,7 +22,7 @@ __all__ = ["DEFAULT_RECIPE", "Propagate"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
-NOTICED = 1e-3
+NOTICED = 1e-5
 """Error of a receipt, relative to what is summed, from which a cause is looked for."""
 
 

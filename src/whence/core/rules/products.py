@@ -130,7 +130,9 @@ def matrix(call: Call) -> Any:
 
 
 def probability_of(call: Call) -> Tensor | None:
-    """The factor that is a softmax, if there is one."""
+    """The factor that is a softmax, if there is one. What the caller computes from the outputs is no attention."""
+    if call.interception.in_target:
+        return None
     return next((t for t in call.tensors() if role_of(t) == "probability"), None)
 
 

@@ -86,7 +86,7 @@ class GAE(AbstractAttentionMethod):
         """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
         batch = model.collate(examples)
         running: dict[str, Tensor] = {}
-        heads: dict[int, int] = {}
+        levels: list[int] = []
         refused: list[str] = []
 
         def visit(made: AttentionMap, attention: Tensor, gradient: Tensor) -> None:
@@ -98,14 +98,11 @@ class GAE(AbstractAttentionMethod):
             if running["r"].shape[-1] != attention.shape[-1]:
                 refused.append("size")
                 return
-            if made.level not in heads:  # attentions side by side read the same r
+            if made.level not in levels:  # attentions side by side read the same r
+                levels.append(made.level)
                 running["above"] = running["r"]
             step = torch.einsum("bq,bqk->bk", running["above"], weighted(attention.float(), gradient.float()))
-            # the mean over the heads of all of them: as each comes, those before weigh less
-            before, own = heads.get(made.level, 0), attention.shape[1]
-            heads[made.level] = before + own
-            added = running["r"] - running["above"]
-            running["r"] = running["above"] + (added * before + step * own) / (before + own)
+            running["r"] = running["r"] + step * (made.heads / made.heads_beside)  # the mean over the heads of all
 
         captured, _, names = self.collect(model, batch, targets, visitor=visit)
         self.check(model, batch, captured)
