@@ -215,7 +215,7 @@ class Interception(TorchFunctionMode):
         if rule is None:
             return self.without_rule(call)
         if inplace or call.kwargs.get("inplace"):
-            self.ledger.before_writing(call.argument(0, "input"))
+            self.ledger.held.before_writing(call.argument(0, "input"))
         if not inplace:
             return rule(call)
         rest = _rest_of_base(call.args[0]) if self.ledger.active else None

@@ -15,7 +15,6 @@ are kept apart (`unsplit`), so that the caller can go back to single examples.
 from __future__ import annotations
 
 import sys
-import weakref
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -27,6 +26,7 @@ from torch import Tensor, nn
 
 from whence.core.backward import on_gradient
 from whence.core.call import Table, same_marks
+from whence.core.holding import Held, Holding
 from whence.core.layout import Layout, layout_of, summed
 from whence.core.numerics import widened
 
@@ -41,19 +41,13 @@ class Entry(NamedTuple):
     module: str
 
 
-class _Held:
-    """A value that is weighed in the backward pass. It shares its memory with the model until that is written to."""
-
-    __slots__ = ("__weakref__", "value")
-
-    def __init__(self, value: Tensor):
-        self.value = value.detach()
-
-
 class NoLedger:
     """Keeps no books: every method does what it must for the value and nothing for the account."""
 
     active = False
+
+    def __init__(self) -> None:
+        self.held = Holding()
 
     def constant(
         self,
@@ -78,9 +72,6 @@ class NoLedger:
     ) -> Any:
         return compute(*inputs)
 
-    def before_writing(self, x: Any) -> None:
-        return
-
 
 class Ledger(NoLedger):
     """Books for one forward and backward pass over a batch."""
@@ -88,6 +79,7 @@ class Ledger(NoLedger):
     active = True
 
     def __init__(self, examples: int, modules: nn.Module | None = None):
+        super().__init__()
         self.examples = examples
         self.amounts: dict[Entry, Tensor] = {}
         self.unsplit: dict[Entry, Tensor] = {}
@@ -95,7 +87,6 @@ class Ledger(NoLedger):
         self.open = True
         self._by_token: dict[Entry, Tensor] = {}
         self._indices: dict[Entry, Tensor] = {}
-        self._held: dict[int, list[weakref.ref[_Held]]] = {}
         self._names = {id(m): name for name, m in modules.named_modules()} if modules is not None else {}
 
     # -- entries ---------------------------------------------------------------------------------------------
@@ -144,7 +135,7 @@ class Ledger(NoLedger):
         def weighed(out: Any) -> Any:
             if not (isinstance(out, Tensor) and out.requires_grad):
                 return out
-            held, where = self._hold(out), layout(out)
+            held, where = self.held.hold(out), layout(out)
             out = out.clone() if apart else out
             of_view = out._is_view() and any(out._base is x._base for x in watched if isinstance(x, Tensor))
             on_gradient(out, partial(self._add_held, entry, held=held, layout=where), of_view=of_view)
@@ -156,7 +147,7 @@ class Ledger(NoLedger):
             result = same_marks(weighed(result), result)
         for x, original in zip(watched, inputs, strict=True):
             if x is not original:
-                held = self._hold(original)
+                held = self.held.hold(original)
                 weigh = partial(self._add_held, entry, held=held, layout=layout_of(original), sign=-1)
                 on_gradient(x, weigh, of_view=True)
         return result
@@ -164,13 +155,6 @@ class Ledger(NoLedger):
     def looked_up(self, amounts: Tensor, layout: Layout | None) -> None:
         """What vectors that the model looked up for tokens of its own keep: constants like any other."""
         self._enter(Entry("constant", "embedding", ""), amounts, layout)
-
-    def before_writing(self, x: Any) -> None:
-        """The model is about to change `x` in place: copy what is still to be weighed."""
-        if isinstance(x, Tensor):
-            for reference in self._held.pop(x.untyped_storage().data_ptr(), ()):
-                if (held := reference()) is not None:
-                    held.value = held.value.clone()
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -202,11 +186,6 @@ class Ledger(NoLedger):
 
     # -- inside ----------------------------------------------------------------------------------------------
 
-    def _hold(self, x: Tensor) -> _Held:
-        held = _Held(x)
-        self._held.setdefault(x.untyped_storage().data_ptr(), []).append(weakref.ref(held))
-        return held
-
     def _entry(self, kind: str, function: str) -> Entry:
         entry = Entry(kind, function, self._module() if self._names else "")
         self.calls[entry] += 1
@@ -233,7 +212,7 @@ class Ledger(NoLedger):
             frame = frame.f_back
         return ""
 
-    def _add_held(self, entry: Entry, grad: Tensor, held: _Held, layout: Layout | None, sign: int = 1) -> None:
+    def _add_held(self, entry: Entry, grad: Tensor, held: Held, layout: Layout | None, sign: int = 1) -> None:
         self._add(entry, grad, held.value, layout, sign)
 
     def _add(self, entry: Entry, grad: Tensor, value: Tensor, layout: Layout | None, sign: int = 1) -> None:

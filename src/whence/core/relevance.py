@@ -7,6 +7,8 @@ tensors in the middle, normalise it at every residual connection, and so carry R
     linear         α1β0 on signed parts: x⁺w⁺ + x⁻w⁻, bias ignored    [eq. 3]
     x + y          universal, then rescaled per example so that both keep their sign and share |ΣR| [eq. 7–9]
     A @ B, x · y   universal, half to each side
+    x / y          all to x: y is a size
+    x - max(x)     all to x, and so for x - mean(x): norms and softmax pass relevance on as it is
     softmax, norms, activations, scaling by a constant: identity
     moves          relevance goes where values go
 
@@ -15,13 +17,14 @@ A recipe is a plain table from function name to rule, as in the gradient currenc
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import torch
 from torch import Tensor
 
-from whence.core.call import Call, Rule, is_tainted, mark_role
+from whence.core.call import Call, Rule, is_tainted, mark_role, role_of
+from whence.core.holding import Holding
 from whence.core.layout import CannotSplit, Lane, spread, summed
 from whence.core.numerics import divide, stabilise
 from whence.core.recipe import Recipe
@@ -34,55 +37,69 @@ CHEFER = Recipe("chefer", softmax="detach", norm="detach", source="Chefer et al.
 
 SUMS = frozenset(
     "sum mean nansum nanmean cumsum fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d adaptive_avg_pool2d "
-    "adaptive_avg_pool3d interpolate upsample trace diff".split()
+    "adaptive_avg_pool3d interpolate upsample trace diff index_add scatter_add scatter_reduce lerp".split()
 )
 SELF_ACTIVATIONS = frozenset("relu leaky_relu prelu rrelu abs neg".split())
 CASTS = frozenset("to type type_as half bfloat16".split())
 
-Back = Callable[[list[Tensor], Tensor, Tensor], list[Tensor]]
-"""Inputs, output and the output's relevance to the inputs' relevance."""
+
+class _Run:
+    """A function as it ran: its graph, and the values of its inputs and output."""
+
+    def __init__(self, run: Callable[..., Tensor], inputs: Sequence[Tensor], held: Holding):
+        with torch.enable_grad():
+            self.inputs = [x.detach().requires_grad_() for x in inputs]
+            self.output = run(*self.inputs)
+        self._held = [held.hold(x) for x in (*self.inputs, self.output)]
+
+    @property
+    def values(self) -> list[Tensor]:
+        """The inputs as they were, whatever the model wrote into them since."""
+        return [held.value for held in self._held[:-1]]
+
+    @property
+    def value(self) -> Tensor:
+        return self._held[-1].value
+
+
+Back = Callable[[_Run, Tensor], list[Tensor]]
+"""A function and its output's relevance to its inputs' relevance."""
 
 
 class _Carry(torch.autograd.Function):
-    """Run a function of some tensors; send relevance back through `back(inputs, output, R)`."""
+    """Run a function of some tensors; send relevance back through `back(run, R)`."""
 
     @staticmethod
-    def forward(ctx: Any, run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:
-        ctx.back = back
-        with torch.enable_grad():
-            ctx.inputs = [x.detach().requires_grad_() for x in inputs]
-            ctx.output = run(*ctx.inputs)
-        return ctx.output.detach()
+    def forward(ctx: Any, run: Callable[..., Tensor], back: Back, held: Holding, *inputs: Tensor) -> Tensor:
+        ctx.back, ctx.run = back, _Run(run, inputs, held)
+        return ctx.run.output.detach()
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
-        parts = ctx.back(ctx.inputs, ctx.output, relevance)
-        return (None, None, *parts)
+        return (None, None, None, *ctx.back(ctx.run, relevance))
 
 
-def _apply(run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:
-    made: Tensor = _Carry.apply(run, back, *inputs)  # type: ignore[no-untyped-call]
+def _apply(call: Call, run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:
+    made: Tensor = _Carry.apply(run, back, call.interception.ledger.held, *inputs)  # type: ignore[no-untyped-call]
     return made
 
 
 def _universal(share: float = 1.0) -> Back:
     """x ⊙ Jᵀ (R / y), times `share`."""
 
-    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+    def back(ran: _Run, relevance: Tensor) -> list[Tensor]:
         with torch.enable_grad():
             grads = torch.autograd.grad(
-                output, inputs, divide(relevance, output.detach(), 1e-9), allow_unused=True, retain_graph=True
+                ran.output, ran.inputs, divide(relevance, ran.value, 1e-9), allow_unused=True, retain_graph=True
             )
-        return [
-            torch.zeros_like(x) if g is None else (x.detach() * g * share) for x, g in zip(inputs, grads, strict=True)
-        ]
+        return [torch.zeros_like(x) if g is None else x * g * share for x, g in zip(ran.values, grads, strict=True)]
 
     return back
 
 
-def _same(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
+def _same(ran: _Run, relevance: Tensor) -> list[Tensor]:
     """Relevance as it is, summed where the input was broadcast."""
-    return [relevance.sum_to_size(x.shape) if x.shape != relevance.shape else relevance for x in inputs]
+    return [relevance.sum_to_size(x.shape) if x.shape != relevance.shape else relevance for x in ran.inputs]
 
 
 class _Rescaled:
@@ -95,9 +112,9 @@ class _Rescaled:
         self.axis: Lane | None = None
         """Where the examples lie in the sum; None for a single one."""
 
-    def __call__(self, inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
-        parts = _universal()(inputs, output, relevance)
-        if len(parts) != 2 or any(p.shape != relevance.shape for p in parts):
+    def __call__(self, ran: _Run, relevance: Tensor) -> list[Tensor]:
+        parts = _universal()(ran, relevance)
+        if len(parts) != 2:  # x + x
             return parts
         total = self._sum(relevance)
         sums = [self._sum(p) for p in parts]
@@ -115,7 +132,7 @@ def carried(call: Call, back: Back) -> Any:
     tainted = list({id(t): t for t in call.tainted()}.values())
     if not tainted:
         return call.run()
-    return _apply(lambda *fresh: call.with_inputs(tainted, fresh).run(), back, *tainted)
+    return _apply(call, lambda *fresh: call.with_inputs(tainted, fresh).run(), back, *tainted)
 
 
 def universal(call: Call) -> Any:
@@ -127,11 +144,31 @@ def identity(call: Call) -> Any:
     return carried(call, _same)
 
 
+def summed_up(call: Call) -> Any:
+    """Sums and means: what was added shares the relevance as it shares the value."""
+    out = carried(call, _universal())
+    return _centre(call, out) if call.name == "mean" else out
+
+
+def largest(call: Call) -> Any:
+    """The relevance of a maximum goes to where it was found."""
+    out = structure.linear(call)
+    return out if isinstance(out, Tensor) and out.dim() == 0 else _centre(call, out)
+
+
+def _centre(call: Call, out: Any) -> Any:
+    structure.mark_mean(out if isinstance(out, Tensor) else out[0], call.argument(0, "input"))
+    return out
+
+
 def add(call: Call) -> Any:
     if len(call.tainted()) != 2:
         return identity(call)
+    first, second = call.argument(0, "input"), call.argument(1, "other")
+    if structure.is_centred(first, second):
+        return identity(call.replaced(1, "other", second.detach()))
     share = _Rescaled()
-    out = carried(call, share)
+    out = carried(call.with_inputs([first, second], torch.broadcast_tensors(first, second)), share)
     if call.interception.batch.examples > 1:
         layout = call.layout(out)
         share.axis = layout[0] if layout else None
@@ -141,8 +178,22 @@ def add(call: Call) -> Any:
 
 
 def scale(call: Call) -> Any:
-    """x · c and x / c are the identity; x · y is shared."""
-    return universal(call) if len(call.tainted()) > 1 else identity(call)
+    """x · c is the identity; x · y is shared."""
+    if len(call.tainted()) > 1:
+        return universal(call)
+    out = identity(call)
+    mark_role(out, role_of(call.tainted()[0]))
+    return out
+
+
+def divide_by(call: Call) -> Any:
+    """x / y: all of it to x. A sum or a size by which something is divided is a constant."""
+    x, y = call.argument(0, "input"), call.argument(1, "other")
+    if not is_tainted(x):
+        return universal(call)
+    out = identity(call.replaced(1, "other", y.detach()) if is_tainted(y) else call)
+    mark_role(out, role_of(x))
+    return out
 
 
 def positive(call: Call) -> Any:
@@ -150,7 +201,7 @@ def positive(call: Call) -> Any:
     x, weight = call.argument(0, "input"), call.argument(1, "weight")
     if not is_tainted(x) or is_tainted(weight):
         return universal(call)
-    return _apply(lambda x: call.replaced(0, "input", x).run(), _signed(_layer(call), weight), x)
+    return _apply(call, lambda x: call.replaced(0, "input", x).run(), _signed(_layer(call), weight), x)
 
 
 def _layer(call: Call) -> Callable[[Tensor, Tensor], Tensor]:
@@ -164,10 +215,10 @@ def _layer(call: Call) -> Callable[[Tensor, Tensor], Tensor]:
 def _signed(run: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Back:
     up, down = weight.clamp(min=0), weight.clamp(max=0)
 
-    def back(inputs: list[Tensor], output: Tensor, relevance: Tensor) -> list[Tensor]:
-        (x,) = inputs
+    def back(ran: _Run, relevance: Tensor) -> list[Tensor]:
+        (x,) = ran.values
         with torch.enable_grad():
-            plus, minus = x.detach().clamp(min=0).requires_grad_(), x.detach().clamp(max=0).requires_grad_()
+            plus, minus = x.clamp(min=0).requires_grad_(), x.clamp(max=0).requires_grad_()
             z = run(plus, up) + run(minus, down)
             share = divide(relevance, z.detach(), 1e-9)
             g_plus, g_minus = torch.autograd.grad(z, (plus, minus), share)
@@ -177,21 +228,19 @@ def _signed(run: Callable[[Tensor, Tensor], Tensor], weight: Tensor) -> Back:
 
 
 def product(call: Call) -> Any:
-    """Matrix products: of two tainted factors half to each; with a weight, as a linear layer."""
-    if len(call.tainted()) > 1 or len(call.args) != 2 or call.name not in ("matmul", "mm", "bmm"):
+    """Products of matrices: of two tainted factors half to each; with a weight, as a linear layer."""
+    factors = [t for t in call.tensors() if t.is_floating_point()]
+    tainted = call.tainted()
+    if len(factors) != 2 or len(tainted) != 1:
         return universal(call)
-    a, b = call.args
-    if is_tainted(a) and not is_tainted(b) and b.dim() == 2:
-        return _apply(lambda x: call.func(x, b), _signed(torch.matmul, b), a)
-    return universal(call)
+    (x,) = tainted
+    weight = factors[0] if factors[1] is x else factors[1]
 
+    def run(x_: Tensor, weight_: Tensor) -> Tensor:
+        made: Tensor = call.with_inputs([x, weight], [x_, weight_]).run()
+        return made
 
-def biased_product(call: Call) -> Any:
-    """addmm(bias, x, W): a linear layer of its own spelling."""
-    bias, x, weight = (call.argument(i, n) for i, n in enumerate(("input", "mat1", "mat2")))
-    if call.name != "addmm" or not is_tainted(x) or is_tainted(weight) or is_tainted(bias):
-        return universal(call)
-    return _apply(lambda x: torch.addmm(bias, x, weight), _signed(torch.mm, weight), x)
+    return _apply(call, lambda x: run(x, weight), _signed(run, weight), x)
 
 
 def probabilities(call: Call) -> Any:
@@ -233,7 +282,8 @@ def relevance_table() -> dict[str, Rule]:
     return {
         **moves,
         **dict.fromkeys(CASTS, cast),
-        **dict.fromkeys(SUMS, universal),
+        **dict.fromkeys(SUMS, summed_up),
+        **dict.fromkeys(("max", "min", "amax", "amin"), largest),
         **dict.fromkeys(SELF_ACTIVATIONS, identity),
         **dict.fromkeys(activations.ACTIVATIONS, identity),
         **dict.fromkeys(activations.DEVIATIONS, activations.constant),
@@ -242,10 +292,11 @@ def relevance_table() -> dict[str, Rule]:
         ),
         "normalize": norms.normalize,
         **dict.fromkeys(("add", "sub", "rsub"), add),
-        **dict.fromkeys(("mul", "div"), scale),
+        "mul": scale,
+        "div": divide_by,
         **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
-        **dict.fromkeys(products.MATRIX, product),
-        **dict.fromkeys(("addmm", "baddbmm", "addbmm"), biased_product),
+        **dict.fromkeys((*products.MATRIX, *products.GROUPED), product),
+        **dict.fromkeys(products.WITH_SUM, products.spelled_sum),
         "softmax": probabilities,
         "scaled_dot_product_attention": fused_attention,
         "multi_head_attention_forward": softmax.multi_head_attention,

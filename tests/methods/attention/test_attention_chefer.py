@@ -108,7 +108,16 @@ OF_ONE = {
     "adding a constant": lambda x: x + Y,
     "moves": lambda x: x.transpose(0, 1).reshape(5, 3, 2, 4).flatten(2).transpose(0, 1),
     "used twice": lambda x: x[..., :4].repeat(1, 1, 2) * 2,
+    "x less its largest": lambda x: x - x.max(-1, keepdim=True).values,
+    "layer norm, spelled out": lambda x: (x - x.mean(-1, keepdim=True)) / (x.std(-1, keepdim=True) + 1e-6),
+    "divided by its sum": lambda x: x / x.sum(-1, keepdim=True),
+    "einsum with a weight": lambda x: torch.einsum("btd,de->bte", x, WEIGHT),
+    "W @ x": lambda x: (WEIGHT @ x.mT).mT,
+    "rows into places": lambda x: torch.zeros(3, 5, 8).double().index_add(1, ROWS, x.repeat(1, 2, 1)),
+    "changed in place": lambda x: x.cumsum(1).div_(5),
+    "one part to all": lambda x: x[..., :1] + x.roll(1, -1),
 }
+ROWS = torch.tensor([0, 1, 2, 3, 4, 0, 0, 1, 3, 3])
 
 
 @pytest.mark.parametrize("name", OF_ONE)
@@ -117,7 +126,20 @@ def test_relevance_is_conserved(name):
     torch.testing.assert_close(per_example(made), per_example(R), **CONSERVED)
 
 
-@pytest.mark.parametrize("name", ["gelu", "tanh", "softmax", "layer norm", "root mean square norm", "scaling"])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gelu",
+        "tanh",
+        "softmax",
+        "layer norm",
+        "layer norm, spelled out",
+        "root mean square norm",
+        "scaling",
+        "x less its largest",
+        "divided by its sum",
+    ],
+)
 def test_each_element_keeps_its_relevance(name):
     torch.testing.assert_close(through(OF_ONE[name], [X], R)[0], R)
 
@@ -131,7 +153,8 @@ def test_mean_pooling_conserves():
 def test_linear_equals_its_formula():
     torch.testing.assert_close(through(OF_ONE["linear, biased"], [X], R)[0], chefer_lrp.linear_rule(X, WEIGHT, R))
     torch.testing.assert_close(through(OF_ONE["x @ W"], [X], R)[0], chefer_lrp.linear_rule(X, WEIGHT.T, R))
-    torch.testing.assert_close(through(OF_ONE["addmm"], [X], R)[0], chefer_lrp.linear_rule(X, WEIGHT.T, R))
+    for spelling in ("addmm", "einsum with a weight"):
+        torch.testing.assert_close(through(OF_ONE[spelling], [X], R)[0], chefer_lrp.linear_rule(X, WEIGHT.T, R))
 
 
 def test_linear_gives_nothing_to_negative_contributions():
@@ -175,6 +198,28 @@ def test_matrix_products_give_half_to_each_side():
         torch.testing.assert_close(per_example(part), per_example(relevance) / 2, **CONSERVED)
     for ours, theirs in zip(made, chefer_lrp.matmul_rule(a, b, relevance), strict=True):
         torch.testing.assert_close(ours, theirs)
+
+
+def test_scores_with_a_bias_are_the_product():
+    """baddbmm(positions, q, k): what is added takes nothing."""
+    q, k, bias = random(3, 5, 4, seed=10), random(3, 4, 5, seed=11), random(3, 1, 5, seed=12)
+    relevance = random(3, 5, 5, seed=13)
+    made = through(lambda q, k: torch.baddbmm(bias, q, k, beta=2.0, alpha=0.5), [q, k], relevance)
+    for ours, theirs in zip(made, chefer_lrp.matmul_rule(q, k, relevance), strict=True):
+        torch.testing.assert_close(ours, theirs)
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "gpt_oss", "jetmoe", "llama", "mixtral"])
+def test_inputs_get_all_of_it(model_type):
+    """Nothing but tokens is added or concatenated in these, so nothing else may keep relevance, or make it."""
+    specimen = build("causal-lm", model_type)
+    rules = {"follows": ("examples",), "default": universal, "recipe": CHEFER}
+    mode = Interception(Batch.of(one(specimen.inputs, 0), "input_ids"), relevance_table(), **rules)
+    with torch.enable_grad():
+        with mode:
+            logits = specimen.model.double()(**mode.prepared()).logits
+        grads = backward(logits[:, -1, 1].sum(), [leaf.tensor for leaf in mode.leaves])
+    assert sum(float(g.sum()) for g in grads if g is not None) == pytest.approx(1, abs=1e-4)
 
 
 @pytest.mark.parametrize(

@@ -184,28 +184,42 @@ def bilinear(call: Call) -> Any:
 
 
 def matrix_with_sum(call: Call) -> Any:
-    """β·bias + α·(A @ B)."""
-    equation, *names = _WITH_SUM[call.name]
-    bias, a, b = (call.argument(i, n) for i, n in enumerate(("input", *names)))
-    beta, alpha = call.kwargs.get("beta", 1), call.kwargs.get("alpha", 1)
+    """β·bias + α·(A @ B), spelled out unless A or B is a weight."""
+    bias, a, b = summands(call)
+    beta = call.kwargs.get("beta", 1)
     if is_tainted(a) and is_tainted(b):
-        product = torch.einsum(equation, a, b)
-        product = _shared(call, product, 1.0 if call.recipe.product == "gradient" else 0.5, "product")
-        out = beta * bias + alpha * product
-    else:
-        out = call.run()
+        return spelled_sum(call)
+    out = call.run()
     if not is_tainted(bias) and beta != 0:
         call.book("bias", out, bias * beta if beta != 1 else bias)
     return out
 
 
-_WITH_SUM = {
+WITH_SUM = {
     "addmm": ("ik,kj->ij", "mat1", "mat2"),
     "baddbmm": ("bik,bkj->bij", "batch1", "batch2"),
     "addbmm": ("bik,bkj->ij", "batch1", "batch2"),
     "addmv": ("ik,k->i", "mat", "vec"),
     "addr": ("i,j->ij", "vec1", "vec2"),
 }
+"""Functions β·bias + α·(A @ B): the product in Einstein's notation, and what its factors are called."""
+
+
+def summands(call: Call) -> tuple[Any, Any, Any]:
+    """The bias and both factors of one of `WITH_SUM`."""
+    _, first, second = WITH_SUM[call.name]
+    return call.argument(0, "input"), call.argument(1, first), call.argument(2, second)
+
+
+def spelled_sum(call: Call) -> Any:
+    """The same as a product and a sum, each with its own rule."""
+    bias, a, b = summands(call)
+    beta, alpha = call.kwargs.get("beta", 1), call.kwargs.get("alpha", 1)
+    with call.interception:
+        product = torch.einsum(WITH_SUM[call.name][0], a, b)
+        if alpha != 1:
+            product = product * alpha
+        return product if beta == 0 else product + (bias if beta == 1 else bias * beta)
 
 
 def solve(call: Call) -> Any:
@@ -224,6 +238,10 @@ def fused_product(call: Call) -> Any:
         return x + value * (a * b if call.name == "addcmul" else a / b)
 
 
+# transformers registers an operator of its own where torch has no kernel for this; it does what torch's does.
+GROUPED = ("_grouped_mm", "grouped_mm", "transformers::grouped_mm_fallback")
+
+
 def grouped(call: Call) -> Any:
     """Products of groups of rows with one matrix each (sparse experts)."""
     return call.run()
@@ -236,12 +254,9 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
         "rdiv": divide,
         **dict.fromkeys(MATRIX, matrix),
         "bilinear": bilinear,
-        **dict.fromkeys(_WITH_SUM, matrix_with_sum),
+        **dict.fromkeys(WITH_SUM, matrix_with_sum),
         **dict.fromkeys(("linalg_solve_triangular", "linalg_solve", "cholesky_solve", "triangular_solve"), solve),
         "addcmul": fused_product,
         "addcdiv": fused_product,
-        "_grouped_mm": grouped,
-        "grouped_mm": grouped,
-        # transformers registers its own operator where torch has no kernel for this; it does what torch's does
-        "transformers::grouped_mm_fallback": grouped,
+        **dict.fromkeys(GROUPED, grouped),
     }

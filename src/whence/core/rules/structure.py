@@ -21,7 +21,7 @@ from whence.core.call import (
 from whence.core.naming import out_of_place
 from whence.core.recipe import Recipe
 
-__all__ = ["JOINS", "LINEAR", "mark_mean", "rules"]
+__all__ = ["JOINS", "LINEAR", "is_centred", "mark_mean", "rules"]
 
 # Linear and homogeneous in the tainted arguments, whatever the others are: relevance goes where values go.
 LINEAR = frozenset(
@@ -103,7 +103,7 @@ def add(call: Call) -> Any:
     if call.keeps_books and not is_tainted(first) and call.is_in_place:
         first = first.clone()  # a constant that the call overwrites and taints
         mark_table(first, table_of(call.args[0]))
-    if call.recipe.norm == "detach_mean" and call.name == "sub" and _is_centred(first, second):
+    if call.recipe.norm == "detach_mean" and call.name == "sub" and is_centred(first, second):
         return _centred(call, first, second)
     out = call.run()
     if call.name == "rsub":
@@ -126,7 +126,7 @@ def add(call: Call) -> Any:
 add.in_place_is_fine = True  # type: ignore[attr-defined]
 
 
-def _is_centred(x: Any, mean: Any) -> bool:
+def is_centred(x: Any, mean: Any) -> bool:
     """Whether `mean` is the mean of `x`: nothing but a norm takes it away."""
     taken = getattr(mean, "_whence_mean_of", None)
     return is_tainted(x) and is_tainted(mean) and taken is not None and taken is origin_of(x)[0]
