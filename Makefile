@@ -44,7 +44,7 @@ tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUI
 	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER) --jobs $(or $(JOBS),1) $(if $(QUICK),--quick)
 
 docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
-	$(BIN)/python -m whence.cli methods --markdown > docs/methods.md
+	$(BIN)/python -m whence methods --markdown > docs/methods.md
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

@@ -59,7 +59,7 @@ def serving() -> Iterator[str]:
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "whence.cli", "serve", "--port", str(port), "--no-open"]
+    command = [sys.executable, "-m", "whence", "serve", "--port", str(port), "--no-open"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:

@@ -79,7 +79,7 @@ class Options:
     """
 
     def __post_init__(self) -> None:
-        for name, kind in _kinds(type(self)).items():
+        for name, kind in _kinds(type(self)).items():  # type: ignore[arg-type]
             object.__setattr__(self, name, check(name, getattr(self, name), kind, owner=type(self).__name__))
 
 

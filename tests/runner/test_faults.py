@@ -153,7 +153,7 @@ def test_the_command_killed_from_outside(bundled, tmp_path):
     data, out = tmp_path / "reviews.jsonl", tmp_path / "out"
     data.write_text("".join(json.dumps({"text": t}) + "\n" for t in TEXTS))
     sizes = ["--rows-per-shard", "40", "--batch-tokens", "128"]
-    command = [sys.executable, "-m", "whence.cli", "run", str(data), "--out", str(out), "--quiet", *sizes]
+    command = [sys.executable, "-m", "whence", "run", str(data), "--out", str(out), "--quiet", *sizes]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
         while not (out / "shard-000001.parquet").exists() and process.poll() is None:

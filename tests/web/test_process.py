@@ -25,7 +25,7 @@ SLOW = {
 
 class Server:
     def __init__(self) -> None:
-        command = [sys.executable, "-m", "whence.cli", "serve", "sentiment", "--port", "0", "--no-open"]
+        command = [sys.executable, "-m", "whence", "serve", "sentiment", "--port", "0", "--no-open"]
         environment = os.environ | {"OMP_NUM_THREADS": "1", "PYTHONUNBUFFERED": "1"}
         self.process = subprocess.Popen(
             command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment

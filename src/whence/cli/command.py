@@ -7,14 +7,31 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.stamp import versions
+
 __all__ = ["Data", "Device", "Dtype", "Model", "Remote", "Target", "Task", "Truncate", "app", "target_of"]
 
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
-    help="From what place did this prediction come? Explain the predictions of transformers.",
 )
+
+
+def _say_version(wanted: bool) -> None:
+    if wanted:
+        typer.echo(" ".join(f"{package} {version}" for package, version in versions().items()))
+        raise typer.Exit
+
+
+@app.callback()
+def whence(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_say_version, is_eager=True, help="Versions of whence and its engine.")
+    ] = False,
+) -> None:
+    """From what place did this prediction come? Explain the predictions of transformers."""
+
 
 Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name (sentiment, digits), hub id, or folder.")]
 Target = Annotated[

@@ -93,7 +93,7 @@ class Space:
         found = np.zeros((len(gradients), len(self._activations)))
         for part in self._parts():
             found += (gradients[:, part].astype(np.float64) / self._scale[part]) @ self._standardised(part).T
-        return found @ self._to_inputs
+        return np.asarray(found @ self._to_inputs)
 
     def direction(self, cav: CAV) -> np.ndarray:
         """v, in the space of the activations."""
@@ -101,14 +101,14 @@ class Space:
         return np.concatenate([shares @ self._standardised(p) / self._scale[p] for p in self._parts()])
 
     def _says_concept(self, cav: CAV, rows: np.ndarray) -> np.ndarray:
-        return self.coordinates[rows] @ cav.weights + cav.offset > 0
+        return np.asarray(self.coordinates[rows] @ cav.weights + cav.offset > 0)
 
     def _parts(self) -> list[slice]:
         return [slice(n, n + CHUNK) for n in range(0, self._activations.shape[1], CHUNK)]
 
     def _standardised(self, part: slice) -> np.ndarray:
         values = self._activations[:, part].astype(np.float64)
-        return (values - values.mean(0)) / self._scale[part]
+        return np.asarray((values - values.mean(0)) / self._scale[part])
 
 
 def learner() -> Any:

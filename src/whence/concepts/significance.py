@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
@@ -47,7 +48,7 @@ def bonferroni(p: float, tests: int) -> float:
     return min(1.0, p * tests)
 
 
-def _stats():  # type: ignore[no-untyped-def]
+def _stats() -> Any:
     try:
         from scipy import stats
     except ImportError:

@@ -76,6 +76,11 @@ def _same_order(base: Tensor, view: Tensor) -> bool:
     return base.numel() == view.numel() and base.dtype == view.dtype and base.is_contiguous() and view.is_contiguous()
 
 
+def _applied(function: type[torch.autograd.Function], *inputs: Any) -> Tensor:
+    made: Tensor = function.apply(*inputs)
+    return made
+
+
 class _ScaleGradient(torch.autograd.Function):
     @staticmethod
     def forward(ctx: Any, x: Tensor, factor: float) -> Tensor:
@@ -91,7 +96,7 @@ def scale_gradient(x: Tensor, factor: float) -> Tensor:
     """`x`, whose gradient arrives multiplied by `factor`."""
     if factor == 1 or not isinstance(x, Tensor) or not x.requires_grad:
         return x
-    return x.detach() if factor == 0 else _ScaleGradient.apply(x, factor)
+    return x.detach() if factor == 0 else _applied(_ScaleGradient, x, factor)
 
 
 class _WithSlope(torch.autograd.Function):
@@ -117,14 +122,14 @@ class _WithSlope(torch.autograd.Function):
 
 def with_slope(x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Tensor:
     """`y = evaluate(x)`, differentiated as if it were `slope(x) * x` with a constant slope."""
-    return _WithSlope.apply(x, evaluate, slope, None)
+    return _applied(_WithSlope, x, evaluate, slope, None)
 
 
 def with_slope_now(
     x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
     """The same with `slope(x, y)`, computed at once: the model may change x and y in place afterwards."""
-    return _WithSlope.apply(x, evaluate, None, slope)
+    return _applied(_WithSlope, x, evaluate, None, slope)
 
 
 class _DetachedLayerNorm(torch.autograd.Function):
@@ -161,7 +166,7 @@ def detached_layer_norm(
     through_mean: bool = True,
 ) -> Tensor:
     """Layer norm whose deviation is a constant in the backward pass; its mean too unless `through_mean`."""
-    return _DetachedLayerNorm.apply(x, shape, weight, bias, eps, through_mean)
+    return _applied(_DetachedLayerNorm, x, shape, weight, bias, eps, through_mean)
 
 
 class _TemperatureSoftmax(torch.autograd.Function):
@@ -186,7 +191,7 @@ class _TemperatureSoftmax(torch.autograd.Function):
 
 
 def temperature_softmax(x: Tensor, dim: int, temperature: float, dtype: torch.dtype | None = None) -> Tensor:
-    return _TemperatureSoftmax.apply(x, dim, temperature, dtype)
+    return _applied(_TemperatureSoftmax, x, dim, temperature, dtype)
 
 
 OUR_FUNCTIONS = frozenset({"_ScaleGradient", "_WithSlope", "_DetachedLayerNorm", "_TemperatureSoftmax"})

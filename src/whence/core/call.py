@@ -204,7 +204,7 @@ def mark_role(out: Any, role: str | None) -> None:
 class Table(NamedTuple):
     """A constant of several vectors: a parameter, or what an index that is no token chose from one."""
 
-    index: Tensor | None = None
+    chosen_by: Tensor | None = None
 
 
 def table_of(x: Any) -> Table | None:

@@ -412,7 +412,9 @@ def mixes_elsewhere(forward: Forward, batch: Batch) -> bool:
         if grad is None:
             return False
         by_token = torch.zeros(batch.inputs[leaf.source].numel() + 1, dtype=grad.dtype, device=grad.device)
-        places = torch.where(leaf.positions >= 0, leaf.positions, by_token.numel() - 1).reshape(-1)  # type: ignore[operator]
+        positions = leaf.positions
+        assert positions is not None
+        places = torch.where(positions >= 0, positions, by_token.numel() - 1).reshape(-1)
         by_token.index_add_(0, places, grad.abs().sum(-1).reshape(-1))
         sizes = by_token[:-1].view(batch.inputs[leaf.source].shape)
         others = torch.arange(tokens, device=sizes.device) != here

@@ -18,7 +18,7 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
-from torch.autograd import _get_sequence_nr
+from torch.autograd import _get_sequence_nr  # type: ignore[attr-defined]
 from torch.overrides import TorchFunctionMode
 
 from whence.core import trail
@@ -131,12 +131,12 @@ class Interception(TorchFunctionMode):
 
     def __enter__(self) -> Interception:
         _active.stack.append(self)
-        super().__enter__()
+        super().__enter__()  # type: ignore[no-untyped-call]
         return self
 
     def __exit__(self, *error: Any) -> None:
         _active.stack.pop()
-        super().__exit__(*error)
+        super().__exit__(*error)  # type: ignore[no-untyped-call]
 
     def close(self) -> None:
         """Forget the leaves: the mode itself may live until the garbage collector comes."""
@@ -238,10 +238,11 @@ class Interception(TorchFunctionMode):
 
     def _place_base(self, call: Call, out: Any) -> None:
         """A part of a constant was written: the whole of it is laid out as the part is."""
-        if self.follows and isinstance(out, Tensor) and out._is_view() and layout_of(out._base) is None:
+        base = out._base if self.follows and isinstance(out, Tensor) else None
+        if base is not None and layout_of(base) is None:
             mark_layout(out, follow(call.name, call.args, call.kwargs, out))
             with torch._C.DisableTorchFunction():
-                mark_layout(out._base, follow("view", (out,), {}, out._base.view_as(out._base)))
+                mark_layout(base, follow("view", (out,), {}, base.view_as(base)))
 
     def place_written(self, call: Call) -> None:
         """x[index] = value: what held constants is laid out as what was written into it."""

@@ -3,7 +3,7 @@
 Models put tokens first, fold heads into the batch, flatten examples and tokens into one axis. A tensor does not say
 which of its axes is the batch, and sizes may be equal by chance; so each tensor that carries relevance has a mark:
 
-    Lane(axis, inner, count): element i along `axis` belongs to example (i // inner) % count
+    Lane(axis, inner, size): element i along `axis` belongs to example (i // inner) % size
 
 A view keeps the place of every element in memory, so strides say where the axis went, whatever the function was called.
 Functions that copy have a rule here. Where a function mixes rows, or is not known to keep them apart, the mark ends
@@ -24,11 +24,11 @@ __all__ = ["CannotSplit", "Lane", "Layout", "examples_first", "follow", "layout_
 
 
 class Lane(NamedTuple):
-    """Element i along `axis` belongs to number (i // inner) % count."""
+    """Element i along `axis` belongs to number (i // inner) % size."""
 
     axis: int
     inner: int
-    count: int
+    size: int
 
 
 Layout = tuple[Lane | None, ...]
@@ -52,36 +52,37 @@ class CannotSplit(Exception):
 
 
 def examples_first(x: Tensor, axis: Lane, kept: int = 1) -> Tensor:
-    """(count, everything else, …): the axis in front, the last `kept` axes as they are, the others as one."""
-    outer = x.shape[axis.axis] // (axis.count * axis.inner)
-    moved = x.unflatten(axis.axis, (outer, axis.count, axis.inner)).movedim(axis.axis + 1, 0)
-    return moved.reshape(axis.count, -1, *x.shape[x.dim() - kept :])
+    """(size, everything else, …): the axis in front, the last `kept` axes as they are, the others as one."""
+    outer = x.shape[axis.axis] // (axis.size * axis.inner)
+    moved = x.unflatten(axis.axis, (outer, axis.size, axis.inner)).movedim(axis.axis + 1, 0)
+    first: Tensor = moved.reshape(axis.size, -1, *x.shape[x.dim() - kept :])
+    return first
 
 
 def spread(sums: Tensor, x: Tensor, axis: Lane) -> Tensor:
     """Numbers per example, at every element of `x` that belongs to it."""
-    steps = torch.arange(x.shape[axis.axis], device=x.device) // axis.inner % axis.count
+    steps = torch.arange(x.shape[axis.axis], device=x.device) // axis.inner % axis.size
     return sums[steps].reshape([-1 if d == axis.axis else 1 for d in range(x.dim())])
 
 
 def summed(x: Tensor, axes: Iterable[Lane], dtype: torch.dtype | None = None) -> Tensor:
-    """Sums over everything but the given axes: (count, count, …)."""
+    """Sums over everything but the given axes: (size, size, …)."""
     wanted = list(axes)
     if len(wanted) == 1:
         (one,) = wanted
         others = [d for d in range(x.dim()) if d != one.axis]
         row = x.sum(others, dtype=dtype) if others else x.to(dtype or x.dtype)
-        return row.view(-1, one.count, one.inner).sum((0, 2)) if one.inner > 1 or len(row) > one.count else row
+        return row.view(-1, one.size, one.inner).sum((0, 2)) if one.inner > 1 or len(row) > one.size else row
     # Several at once: a number for every cell along the axes that are involved, then a sum by number.
     held = sorted({a.axis for a in wanted})
     cells = x.sum([d for d in range(x.dim()) if d not in held], dtype=dtype) if x.dim() > len(held) else x
     number = torch.zeros((1,) * len(held), dtype=torch.long, device=x.device)
     for a in wanted:
-        steps = torch.arange(x.shape[a.axis], device=x.device) // a.inner % a.count
+        steps = torch.arange(x.shape[a.axis], device=x.device) // a.inner % a.size
         shape = [1] * len(held)
         shape[held.index(a.axis)] = -1
-        number = number * a.count + steps.view(shape)
-    total = torch.zeros([a.count for a in wanted], dtype=dtype or x.dtype, device=x.device)
+        number = number * a.size + steps.view(shape)
+    total = torch.zeros([a.size for a in wanted], dtype=dtype or x.dtype, device=x.device)
     return (
         total.view(-1)
         .index_add_(0, number.expand(cells.shape).reshape(-1), cells.reshape(-1).to(total))
@@ -133,7 +134,7 @@ def _moved(
 
 
 def _fits(axis: Lane, out: Tensor) -> bool:
-    return 0 <= axis.axis < out.dim() and out.shape[axis.axis] % (axis.inner * axis.count) == 0
+    return 0 <= axis.axis < out.dim() and out.shape[axis.axis] % (axis.inner * axis.size) == 0
 
 
 def _is_view_of(out: Tensor, x: Tensor) -> bool:
@@ -146,8 +147,8 @@ def _by_strides(x: Tensor, axis: Lane, out: Tensor) -> Lane | None:
     step = x.stride(axis.axis) * axis.inner * x.element_size()
     for d, (size, stride) in enumerate(zip(out.shape, out.stride(), strict=True)):
         stride *= out.element_size()
-        if size > 1 and stride > 0 and step % stride == 0 and size % (axis.count * (step // stride)) == 0:
-            return Lane(d, step // stride, axis.count)
+        if size > 1 and stride > 0 and step % stride == 0 and size % (axis.size * (step // stride)) == 0:
+            return Lane(d, step // stride, axis.size)
     return None
 
 
@@ -201,7 +202,7 @@ def _regrouped(m: _Move, axis: Lane) -> Lane | None:
     for d, size in enumerate(m.out.shape):
         stride //= max(size, 1)
         if size > 1 and stride <= step < stride * size and step % stride == 0:
-            return Lane(d, step // stride, axis.count)
+            return Lane(d, step // stride, axis.size)
     return None
 
 
@@ -299,7 +300,7 @@ def _joined(m: _Move, axis: Lane) -> Lane | None:
     if axis.axis not in dims:
         return _aligned(m, axis)
     pieces = m.args[0] if m.args else m.kwargs["tensors"]
-    whole = all(p.shape[axis.axis] % (axis.count * axis.inner) == 0 for p in pieces)
+    whole = all(p.shape[axis.axis] % (axis.size * axis.inner) == 0 for p in pieces)
     return axis if whole and all(layout_of(p) is not None for p in pieces) else None
 
 
@@ -364,7 +365,7 @@ def _picked(index: Any, axis: Lane, wide: int, at: int) -> Lane | None:
     """Each example's own row, for an index that runs through the examples; anything else may mix them."""
     layout = layout_of(index)
     own = layout[0] if layout else None
-    if own is None or own.count != axis.count or axis.inner != 1:
+    if own is None or own.size != axis.size or axis.inner != 1:
         return None
     return own._replace(axis=at + wide - index.dim() + own.axis)
 

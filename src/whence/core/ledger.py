@@ -193,10 +193,10 @@ class Ledger(NoLedger):
 
     def _positions(self, entry: Entry, table: Table) -> Entry:
         """The entry under which a table is booked. What it is depends on the values of its index: read afterwards."""
-        if table.index is None:
+        if table.chosen_by is None:
             return entry._replace(kind="position")
         own = entry._replace(kind=f"position#{len(self._indices)}")
-        self._indices[own] = table.index
+        self._indices[own] = table.chosen_by
         return own
 
     def _module(self) -> str:
@@ -208,7 +208,7 @@ class Ledger(NoLedger):
         while frame is not None:
             owner = frame.f_locals.get("self")
             if isinstance(owner, nn.Module) and id(owner) in self._names:
-                return self._names[id(owner)]
+                return str(self._names[id(owner)])
             frame = frame.f_back
         return ""
 

@@ -125,8 +125,9 @@ class Recipe(Options):
         unknown = sorted(set(data) - {*known, "format"})
         if unknown:
             raise InputError(f"a recipe has no {', '.join(map(repr, unknown))}; its choices: {', '.join(known[1:])}")
-        chosen = {name: data[name] for name in known if name in data}
-        return cls(**{k: _read(v) if k in ("linear", "conv") else v for k, v in chosen.items()})
+        chosen: dict[str, Any] = {name: data[name] for name in known if name in data}
+        chosen |= {name: _read(chosen[name]) for name in ("linear", "conv") if name in chosen}
+        return cls(**chosen)
 
     def save(self, path: str | Path) -> Path:
         """Write the choices as .json; `method="that.json"` then explains with them."""

@@ -71,12 +71,13 @@ class _Carry(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, run: Callable[..., Tensor], back: Back, held: Holding, *inputs: Tensor) -> Tensor:
-        ctx.back, ctx.run = back, _Run(run, inputs, held)
-        return ctx.run.output.detach()
+        ran = _Run(run, inputs, held)
+        ctx.back, ctx.ran = back, ran
+        return ran.output.detach()
 
     @staticmethod
     def backward(ctx: Any, relevance: Tensor) -> tuple[Any, ...]:
-        return (None, None, None, *ctx.back(ctx.run, relevance))
+        return (None, None, None, *ctx.back(ctx.ran, relevance))
 
 
 def _apply(call: Call, run: Callable[..., Tensor], back: Back, *inputs: Tensor) -> Tensor:

@@ -164,8 +164,8 @@ def _as_it_was(heads: Tensor, found: Tensor, layout: Layout | None) -> Tensor:
     if axis is None:
         return heads.reshape(found.shape)
     rest = [size for d, size in enumerate(found.shape) if d != axis.axis]
-    outer = found.shape[axis.axis] // (axis.count * axis.inner)
-    apart = heads.reshape(axis.count, *rest[: axis.axis], outer, axis.inner, *rest[axis.axis :])
+    outer = found.shape[axis.axis] // (axis.size * axis.inner)
+    apart = heads.reshape(axis.size, *rest[: axis.axis], outer, axis.inner, *rest[axis.axis :])
     return apart.movedim(0, axis.axis + 1).reshape(found.shape)
 
 

@@ -83,7 +83,7 @@ def _written(
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
     if target.shape == places.shape:
-        target._whence_from = (source, places)
+        target._whence_from = (source, places)  # type: ignore[union-attr]
 
 
 def _padded(ids: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:

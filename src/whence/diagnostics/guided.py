@@ -169,7 +169,7 @@ class Guided(AbstractQuestion):
                     network(x, mask, weights).flatten(0, 1), truth.repeat(len(training)), reduction="none"
                 )
                 loss = (losses.view(training.shape) * training).sum(1) / training.sum(1)
-                loss.sum().backward()  # type: ignore[no-untyped-call]
+                loss.sum().backward()
             adam.step()
         with torch.no_grad():
             right = (network(x, mask, weights).argmax(-1) == truth).view(folds, self.seeds, -1)

@@ -78,7 +78,7 @@ class PerturbationMetric(AbstractMetric):
         if output == "logit":
             return np.asarray(logits, dtype=np.float64)[..., task.target]
         if output == "accuracy":
-            return (logits.argmax(-1) == task.target).astype(np.float64)
+            return np.asarray(logits.argmax(-1) == task.target, np.float64)
         return probability(task.model, logits, task.target)
 
     def axis(self) -> Axis | None:

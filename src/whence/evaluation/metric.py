@@ -125,7 +125,7 @@ def probability(model: AbstractAdapter, logits: np.ndarray, target: int) -> np.n
     if model.problem == "regression" or values.shape[-1] == 1:
         return own
     if model.problem == "multi":
-        return 1 / (1 + np.exp(-own))
+        return np.asarray(1 / (1 + np.exp(-own)))
     highest = values.max(-1, keepdims=True)
     shares: np.ndarray = np.exp(own - highest[..., 0]) / np.exp(values - highest).sum(-1)
     return shares

@@ -51,7 +51,7 @@ class AbstractAdapter(ABC):
     # -- what a kind of model must say -----------------------------------------------------------------------
 
     @abstractmethod
-    def encode_one(self, item: Any, **options: Any) -> Example:
+    def encode_one(self, item: Any, *args: Any, **options: Any) -> Example:
         """One input, encoded."""
 
     @abstractmethod
@@ -333,7 +333,9 @@ class AbstractAdapter(ABC):
     def problem(self) -> Literal["single", "multi", "regression"]:
         """What the outputs are: one class of several, any number of classes, or numbers."""
         kind = getattr(self.config, "problem_type", None)
-        return {"regression": "regression", "multi_label_classification": "multi"}.get(kind, "single")  # type: ignore[return-value]
+        if kind == "regression":
+            return "regression"
+        return "multi" if kind == "multi_label_classification" else "single"
 
     def probabilities(self, logits: Tensor) -> Tensor | None:
         if self.problem == "regression" or logits.shape[-1] == 1:

@@ -35,8 +35,8 @@ def measured(model: AbstractAdapter, examples: Sequence[Example]) -> Beside:
     if len(shapes) > 1:
         other = min((e for e in examples if e.shape_key != first.shape_key), key=lambda e: e.cost)
         for side in ("right", "left"):
-            if _agrees(model, first, other, side):  # type: ignore[arg-type]
-                return side  # type: ignore[return-value]
+            if _agrees(model, first, other, side):
+                return side
     return "equal" if _agrees(model, first, _another(first), "right") else "alone"
 
 

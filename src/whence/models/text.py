@@ -217,7 +217,10 @@ class TextAdapter(AbstractAdapter):
         if part.source.name == self.follows:
             rows = tuple(int(keep[: r + 1].sum()) - 1 for r in rows)
         kept = [i for i, p in enumerate(part.places or range(length)) if bool(keep[p])]
-        pick = lambda values: tuple(values[i] for i in kept) if values else ()
+
+        def pick(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return tuple(values[i] for i in kept) if values else ()
+
         left = replace(
             part, shape=(len(kept),), names=pick(part.names), offsets=pick(part.offsets), word_ids=pick(part.word_ids),
             special=pick(part.special), sides=pick(part.sides), places=None,
@@ -260,6 +263,7 @@ def _rows_of(inputs: Mapping[str, Any], count: int) -> tuple[dict[str, Tensor], 
 
 def _parts(item: Any) -> tuple[list[Any], bool]:
     """The texts of one input, and whether it is a list of words."""
+    texts: list[Any]
     if isinstance(item, str):
         texts, split = [item], False
     elif isinstance(item, tuple) and len(item) == 2 and all(isinstance(t, str) for t in item):

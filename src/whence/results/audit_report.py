@@ -74,7 +74,7 @@ class Audit:
         return save_as(self, path, {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)})
 
     def _repr_svg_(self) -> str:
-        return draw(self, "svg")
+        return str(draw(self, "svg"))
 
     def __rich__(self) -> Any:
         return draw(self, "terminal")

@@ -70,7 +70,7 @@ def difference(
 
 def means(rows: np.ndarray, resamples: int, seed: int) -> np.ndarray:
     """Means of resampled rows: (resample, column)."""
-    return _weights(len(rows), resamples, seed) @ rows / len(rows)
+    return np.asarray(_weights(len(rows), resamples, seed) @ rows / len(rows))
 
 
 def _quantiles(values: np.ndarray, level: float) -> tuple[float, float]:

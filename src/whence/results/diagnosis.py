@@ -97,13 +97,13 @@ class Diagnosis:
         return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def _repr_html_(self) -> str:
-        return draw(self, "notebook")
+        return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
         return draw(self, "terminal")
 
     def __str__(self) -> str:
-        return draw(self, "md")
+        return str(draw(self, "md"))
 
     def __repr__(self) -> str:
         return f"<Diagnosis of {self.model}: {self.examples} examples, {', '.join(s.name for s in self.sections)}>"

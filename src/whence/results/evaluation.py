@@ -180,7 +180,7 @@ class Evaluation:
         return files.from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
 
     def _repr_html_(self) -> str:
-        return draw(self, "notebook")
+        return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
         return files.rich_table(self)

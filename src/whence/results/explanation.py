@@ -138,7 +138,7 @@ class Explanation(Drawn):
     def _kept(self, keep: list[bool]) -> Explanation:
         chosen = [i for i, k in enumerate(keep) if k]
 
-        def pick(values: tuple) -> tuple:
+        def pick(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(values[i] for i in chosen) if values else values
 
         left_out = float(self.scores.sum(dtype=np.float64) - self.scores[chosen].sum(dtype=np.float64))

@@ -66,7 +66,8 @@ def to_wire(exp: Explanation) -> dict[str, Any]:
     NaN and infinity become null, and what JSON does not know is spelled out.
     """
     words = [w._asdict() for w in exp.words()] if exp.word_ids and exp.tokens else None
-    return _plain({**to_dict(exp), "image": _data_url(exp.image), "words": words})
+    wire: dict[str, Any] = _plain({**to_dict(exp), "image": _data_url(exp.image), "words": words})
+    return wire
 
 
 def _plain(value: Any) -> Any:

@@ -78,7 +78,7 @@ class AttentionMaps:
         return cls(maps=maps, **meta)
 
     def _repr_html_(self) -> str:
-        return draw(self, "notebook")
+        return str(draw(self, "notebook"))
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))

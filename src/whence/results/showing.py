@@ -12,17 +12,18 @@ from whence.files import write
 
 __all__ = ["Drawn", "draw", "draws", "formats", "save_as"]
 
-_drawers: dict[tuple[type, str], Callable[[Any], Any]] = {}
+Drawer = Callable[[Any], Any]
+_drawers: dict[tuple[type, str], Drawer] = {}
 
 
-def draws(kind: type, *names: str) -> Callable[[Callable], Callable]:
+def draws(kind: type, *names: str) -> Callable[[Drawer], Drawer]:
     """Enter the decorated function as the one that draws results of type `kind` in these formats.
 
     Formats are file suffixes without the dot, and two that are shown: "notebook" (an HTML fragment) and "terminal"
     (something rich can print).
     """
 
-    def enter(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def enter(function: Drawer) -> Drawer:
         for name in names:
             _drawers[kind, name] = function
         return function
@@ -66,10 +67,10 @@ class Drawn:
     """A result that shows itself: in a notebook, in a terminal, and as plain text."""
 
     def _repr_html_(self) -> str:
-        return draw(self, "notebook")
+        return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
         return draw(self, "terminal")
 
     def __str__(self) -> str:
-        return draw(self, "txt")
+        return str(draw(self, "txt"))

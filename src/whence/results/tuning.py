@@ -66,7 +66,7 @@ class Tuning:
         path = Path(path)
         kind = path.suffix.lower()
         if kind == ".json":
-            return self.recipe.save(path)
+            return Path(self.recipe.save(path))
         if kind in (".md", ".txt"):
             path.write_text(str(self) + "\n", encoding="utf-8")
             return path

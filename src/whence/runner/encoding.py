@@ -76,7 +76,7 @@ def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool)
 class Beside:
     """Encodes rows in a process once it is up. Starting takes seconds, for which nobody waits."""
 
-    def __init__(self, here: Encoder, process: subprocess.Popen):
+    def __init__(self, here: Encoder, process: subprocess.Popen[bytes]):
         self.here, self.process, self.ready = here, process, threading.Event()
         threading.Thread(target=self._wait, daemon=True).start()
 
@@ -102,11 +102,12 @@ def _frozen(item: Encoded) -> Any:
 def _thawed(item: Any) -> Encoded:
     if isinstance(item, str):
         return item
-    return replace(item, inputs={k: torch.from_numpy(np.asarray(v)) for k, v in item.inputs.items()})
+    thawed: Example = replace(item, inputs={k: torch.from_numpy(np.asarray(v)) for k, v in item.inputs.items()})
+    return thawed
 
 
 @contextmanager
-def child(module: str, *, threads: int, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen]:
+def child(module: str, *, threads: int, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A Python process of our own that speaks pickles on its standard input and output."""
     env = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads), **(environment or {})}
     env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)

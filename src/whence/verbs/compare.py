@@ -44,4 +44,4 @@ def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
     found = explain(model, inputs, "gi", receipt="short")
     if isinstance(found, list):
         raise InputError("classes takes one input; call it in a loop for several")
-    return found.prediction.labels[:most]
+    return tuple(found.prediction.labels[:most])

@@ -55,7 +55,7 @@ def explain(
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
-    on_error: Literal["raise", "skip"] = "raise",
+    on_error: Literal["raise"] = "raise",
     progress: bool | None = None,
     **options: Any,
 ) -> list[Explanation]: ...

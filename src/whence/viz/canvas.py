@@ -101,10 +101,10 @@ class _Pen:
         self.height = height
 
     def x(self, value: float) -> float:
-        return value * self.unit
+        return float(value * self.unit)
 
     def y(self, value: float) -> float:
-        return (self.height - value) * self.unit
+        return float((self.height - value) * self.unit)
 
     def draw(self, shape: Any) -> None:
         if isinstance(shape, Text):

@@ -42,7 +42,8 @@ def heat(scores: np.ndarray, scale: float) -> np.ndarray:
     """`blend` of a whole array: (rows, columns, 3), uint8."""
     strength = np.clip(np.abs(np.nan_to_num(scores)) / (scale or 1.0), 0, 1)[..., None]
     end = np.where(np.asarray(scores)[..., None] >= 0, np.array(FOR), np.array(AGAINST))
-    return np.rint(255 + (end - 255) * strength).astype(np.uint8)
+    mixed: np.ndarray = np.rint(255 + (end - 255) * strength).astype(np.uint8)
+    return mixed
 
 
 def contrast_text(background: tuple[int, int, int]) -> str:

@@ -61,8 +61,10 @@ def _counterfactual(section: Section) -> dict[str, Figure]:
     }
     own = [p for p in section.points if p["kind"] == "permuted" and p["head"] is None]
     places = list(dict.fromkeys(p["layer"] for p in own))
-    name = lambda layer: _place("all" if layer is None else layer)
-    groups = [(name(n), [(p["tvd"], p["strongest"]) for p in own if p["layer"] == n]) for n in places]
+    groups = [
+        (_place("all" if n is None else n), [(p["tvd"], p["strongest"]) for p in own if p["layer"] == n])
+        for n in places
+    ]
     made["strongest"] = charts.scatter(
         "Effect of shuffling against the strongest weight, one point per example",
         groups,

@@ -139,7 +139,7 @@ def _em(text: str, families: tuple[str, ...], bold: bool) -> float:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # `family` has said which glyphs are missing
             font.set_text(shown, 0.0, flags=LoadFlags.NO_HINTING)
-        return font.get_width_height()[0] / 6400
+        return float(font.get_width_height()[0] / 6400)
 
     return ink(f"|{text}|") - ink("||")
 

@@ -70,10 +70,10 @@ def _matrix(maps: AttentionMaps, layer: int, head: int | None) -> np.ndarray:
         raise InputError(f"there is no layer {layer}: this model has {len(maps)}, counted from 0")
     found = maps[layer]
     if head is None:
-        return np.nan_to_num(found.mean(0))
+        return np.asarray(np.nan_to_num(found.mean(0)))
     if not -len(found) <= head < len(found):
         raise InputError(f"layer {layer} has no head {head}: it has {len(found)}, counted from 0")
-    return np.nan_to_num(found[head])
+    return np.asarray(np.nan_to_num(found[head]))
 
 
 def _name(maps: AttentionMaps, layer: int, head: int | None) -> str:
@@ -175,4 +175,4 @@ def _small(matrix: np.ndarray, most: int) -> np.ndarray:
     rows, columns = (-(-n // step) for n in matrix.shape)
     padded = np.zeros((rows * step, columns * step), matrix.dtype)
     padded[: matrix.shape[0], : matrix.shape[1]] = matrix
-    return padded.reshape(rows, step, columns, step).max((1, 3))
+    return np.asarray(padded.reshape(rows, step, columns, step).max((1, 3)))

@@ -120,7 +120,7 @@ def _panels(
 
 def _aspect(exp: Explanation) -> float:
     shape = exp.image.shape if exp.image is not None else exp.scores.shape
-    return min(max(shape[0] / shape[1], 0.25), 4.0)
+    return float(min(max(shape[0] / shape[1], 0.25), 4.0))
 
 
 def _veiled(exp: Explanation, scale: float, smooth: bool, side: float) -> np.ndarray:

@@ -91,7 +91,7 @@ def _shared(results: Sequence[Explanation]) -> list[dict[str, Any]]:
     return [first, *({k: v for k, v in wire.items() if k not in first or v != first[k]} for wire in others)]
 
 
-def _short(scores: np.ndarray) -> list:
+def _short(scores: np.ndarray) -> list[Any]:
     """Scores in the fewest digits that are the same float32 again; null where they are not finite."""
     if scores.ndim > 1:
         return [_short(row) for row in scores]

@@ -96,7 +96,8 @@ def _explained(
     """One explanation per target, all in one batch."""
     if len(targets) == 1:
         return [explain(adapter, item, method, targets[0], **options)]
-    return explain(adapter, [item] * len(targets), method, targets, **options)
+    made: list[Explanation] = explain(adapter, [item] * len(targets), method, targets, **options)
+    return made
 
 
 def _check_writes(adapter: AbstractAdapter, request: ExplainRequest, limits: Limits) -> None:

@@ -123,7 +123,7 @@ def _operation(
 def _said(document: dict[str, Any], response: dict[str, Any]) -> str:
     schema = response.get("content", {}).get("application/json", {}).get("schema", {})
     fields = ", ".join(_resolved(document, schema).get("properties", ()))
-    return response["description"] + (f" {{{fields}}}" if fields and fields != "error" else "")
+    return str(response["description"]) + (f" {{{fields}}}" if fields and fields != "error" else "")
 
 
 def _row(name: str, schema: dict[str, Any], text: str, required: Any) -> str:
@@ -134,14 +134,14 @@ def _row(name: str, schema: dict[str, Any], text: str, required: Any) -> str:
 def _type(schema: dict[str, Any]) -> str:
     """A type in a few words."""
     if "$ref" in schema:
-        return schema["$ref"].rpartition("/")[2]
+        return str(schema["$ref"]).rpartition("/")[2]
     if "anyOf" in schema:
         return " or ".join(dict.fromkeys(map(_type, schema["anyOf"])))
     if "const" in schema or "enum" in schema:
         return " | ".join(json.dumps(v) for v in schema.get("enum", [schema.get("const")]))
     bounds = [f"{word} {schema[key]:,}" for key, word in _BOUNDS.items() if key in schema]
     inner = f" of {_type(schema['items'])}" if "items" in schema else ""
-    return schema.get("type", "any") + inner + (f" ({', '.join(bounds)})" if bounds else "")
+    return str(schema.get("type", "any")) + inner + (f" ({', '.join(bounds)})" if bounds else "")
 
 
 _BOUNDS = {"minLength": "at least", "maxLength": "at most", "minimum": "from", "maximum": "to", "maxItems": "at most"}
@@ -149,7 +149,8 @@ _BOUNDS = {"minLength": "at least", "maxLength": "at most", "minimum": "from", "
 
 def _resolved(document: dict[str, Any], schema: dict[str, Any]) -> dict[str, Any]:
     name = schema.get("$ref", "").rpartition("/")[2]
-    return document["components"]["schemas"].get(name, schema)
+    found: dict[str, Any] = document["components"]["schemas"].get(name, schema)
+    return found
 
 
 def _example(document: dict[str, Any], body: dict[str, Any] | None) -> dict[str, Any] | None:

@@ -62,7 +62,8 @@ def _content(results: Comparison, form: str) -> str | bytes:
         if len(results) > 1:
             raise ApiError(422, "invalid", "npz holds one explanation.", "Send one method and one target, or use json.")
         return to_npz(results[0])
-    return draw(result, form)
+    drawn: str | bytes = draw(result, form)
+    return drawn
 
 
 def _table(results: Comparison) -> str:

@@ -66,7 +66,8 @@ def _epsilon(call: Call, x: Tensor, epsilon: float) -> Tensor:
         z = call.replaced(0, "input", x).run()
         share = divide(z.detach(), z.detach(), epsilon)
         on_gradient(z, lambda grad: grad * share)
-        return z * 1.0  # a node of its own, so that the ledger sees the gradient before the share is taken
+        node: Tensor = z * 1.0  # a node of its own, so that the ledger sees the gradient before the share is taken
+        return node
 
     made: Tensor = call.measure("bias", [x], compute)
     return made
@@ -87,7 +88,8 @@ def _signed(call: Call, x: Tensor, weight: Tensor, bias: Tensor | None, gamma: f
         plus, minus = x.clamp(min=0), x.clamp(max=0)
 
         def run(x: Tensor, w: Tensor, b: Tensor | None) -> Tensor:
-            return call.replaced(0, "input", x).replaced(1, "weight", w).replaced(2, "bias", b).run()
+            made: Tensor = call.replaced(0, "input", x).replaced(1, "weight", w).replaced(2, "bias", b).run()
+            return made
 
         up = run(plus, up_weight, b_up) + run(minus, down_weight, None)
         down = run(plus, down_weight, b_down) + run(minus, up_weight, None)

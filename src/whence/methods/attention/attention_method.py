@@ -5,6 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -194,8 +195,8 @@ def cropped(
     for number, m in enumerate(captured.maps):
         assert m.probabilities is not None
         query, key = _own_tokens(batch, n, m)
-        pick = lambda t, query=query, key=key: None if t is None else _picked(t[n], query, key).float()
-        tokens = lambda t, key=key: None if t is None else (t[n] if key is None else t[n][key.to(t.device)]).float()
+        pick = partial(_picked, n=n, query=query, key=key)
+        tokens = partial(_picked_states, n=n, key=key)
         gradient = m.gradient if m.gradient is not None else torch.zeros_like(m.probabilities)
         attention = pick(m.probabilities)
         assert attention is not None
@@ -212,9 +213,16 @@ def cropped(
     return layers
 
 
-def _picked(heads: Tensor, query: Tensor | None, key: Tensor | None) -> Tensor:
-    heads = heads if query is None else heads[:, query.to(heads.device)]
-    return heads if key is None else heads[:, :, key.to(heads.device)]
+def _picked(maps: Tensor | None, n: int, query: Tensor | None, key: Tensor | None) -> Tensor | None:
+    """Map `n` of these maps, of these queries and keys."""
+    if maps is None:
+        return None
+    heads = maps[n] if query is None else maps[n][:, query.to(maps.device)]
+    return (heads if key is None else heads[:, :, key.to(heads.device)]).float()
+
+
+def _picked_states(states: Tensor | None, n: int, key: Tensor | None) -> Tensor | None:
+    return None if states is None else (states[n] if key is None else states[n][key.to(states.device)]).float()
 
 
 def _own_tokens(batch: ExampleBatch, n: int, m: AttentionMap) -> tuple[Tensor | None, Tensor | None]:
@@ -244,7 +252,10 @@ def _side_by_side(group: list[LayerMap]) -> LayerMap:
     first = group[0]
     if len(group) == 1 or len({layer.attention.shape[-2:] for layer in group}) > 1:
         return first
-    joined = lambda name: None if getattr(first, name) is None else torch.cat([getattr(layer, name) for layer in group])
+
+    def joined(name: str) -> Tensor | None:
+        return None if getattr(first, name) is None else torch.cat([getattr(layer, name) for layer in group])
+
     return LayerMap(
         torch.cat([layer.attention for layer in group]),
         joined("gradient"),

@@ -1,4 +1,4 @@
-"""`python -m whence.cli`."""
+"""`python -m whence`: the command `whence`."""
 
 from whence.cli import main
 

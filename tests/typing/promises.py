@@ -1,0 +1,12 @@
+"""What an editor knows of a call. `mypy` checks this file; nothing here runs."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, assert_type
+
+import whence
+
+if TYPE_CHECKING:
+    assert_type(whence.explain("sentiment", "a gorgeous movie"), whence.Explanation)
+    assert_type(whence.explain("sentiment", ("a premise", "a hypothesis"), "gae"), whence.Explanation)
+    assert_type(whence.explain("sentiment", ["one", "two"], whence.Recipe("mine")), list[whence.Explanation])
+    assert_type(whence.explain("digits", Path("photo.png")), whence.Explanation)
