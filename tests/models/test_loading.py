@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 import torch
+from transformers.models.auto import modeling_auto
 
 import whence
 from tests import small
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
+from whence.models import loading
 
 
 @pytest.fixture
@@ -91,3 +93,19 @@ def test_bundled_models(sentiment, digits):
     assert {name for name, _ in exp.top(2)} == {"gorgeous", "witty"}
     assert whence.explain(sentiment, "a dull, boring, lifeless movie").prediction.label == "negative"
     assert digits.labels[:2] == ("0", "1")
+
+
+def test_every_class_that_transformers_lists_for_a_task_is_taken_for_it():
+    """MarianMTModel, FlaubertWithLMHeadModel, XLNetForQuestionAnsweringSimple: names alone don't say what they do."""
+    assert set(loading.REGISTERED) == set(loading.TASKS)
+    wrong = []
+    for name in sorted({c for task in loading.TASKS for c in _listed(task)}):
+        found = loading._kind(name, None, None)
+        if found is None or found[1].task not in loading._registered(name):
+            wrong.append(name)
+    assert not wrong
+
+
+def _listed(task: str) -> set[str]:
+    listed = getattr(modeling_auto, f"MODEL_FOR_{loading.REGISTERED[task]}_MAPPING_NAMES").values()
+    return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}

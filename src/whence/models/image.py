@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Any, ClassVar
@@ -14,6 +14,7 @@ from torch import Tensor, nn
 from whence.core.batch import Source
 from whence.errors import InputError, OptionError, nearest
 from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.encoded import EncodedRow, encoded_rows
 from whence.models.example import Example, Features
 
 __all__ = ["ImageClassifier"]
@@ -36,13 +37,9 @@ class ImageClassifier(AbstractAdapter):
         self.processor = processor
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
-        if isinstance(inputs, dict):
-            pixels = inputs.get(PIXELS)
-            if not isinstance(pixels, Tensor):
-                raise InputError(f"encoded images must hold 'pixel_values'; got {sorted(inputs)}")
-            others = {k: v for k, v in inputs.items() if k != PIXELS}
-            batch = pixels if pixels.dim() == 4 else pixels[None]
-            return [self._tensor(row, others) for row in batch], len(batch) == 1
+        if isinstance(inputs, Mapping):
+            rows = encoded_rows(inputs, PIXELS, dims=3)
+            return list(rows), len(rows) == 1
         if isinstance(inputs, Tensor) and inputs.dim() == 4:
             return list(inputs), False
         single = not isinstance(inputs, (list, tuple))
@@ -52,16 +49,19 @@ class ImageClassifier(AbstractAdapter):
         return items, single
 
     def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
-        return self._tensor(item, {}) if isinstance(item, Tensor) else self._picture(item)
+        if isinstance(item, EncodedRow):
+            return self._tensor(item)
+        return self._tensor(EncodedRow({PIXELS: item}, {})) if isinstance(item, Tensor) else self._picture(item)
 
     def placed(self, name: str, value: Tensor) -> Tensor:
         """Pixels in the precision of the model, as most image models demand."""
         return value.to(self.device, self.dtype) if value.is_floating_point() else value.to(self.device)
 
-    def _tensor(self, pixels: Tensor, others: dict[str, Any]) -> Example:
+    def _tensor(self, row: EncodedRow) -> Example:
+        pixels = row.inputs[PIXELS]
         if pixels.dim() != 3:
             raise InputError(f"an image tensor has shape (channels, height, width), not {tuple(pixels.shape)}")
-        return self._example(pixels, _shown(pixels.float().numpy(force=True)), others)
+        return self._example(row, _shown(pixels.float().numpy(force=True)))
 
     def _picture(self, item: Any) -> Example:
         image = _opened(item)
@@ -77,13 +77,14 @@ class ImageClassifier(AbstractAdapter):
         encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
         pixels = encoded[PIXELS][0]
         size = (pixels.shape[2], pixels.shape[1])
-        return self._example(pixels, np.asarray(image.convert("RGB").resize(size)), {})
+        return self._example(EncodedRow({PIXELS: pixels}, {}), np.asarray(image.convert("RGB").resize(size)))
 
-    def _example(self, pixels: Tensor, shown: np.ndarray, others: dict[str, Any]) -> Example:
+    def _example(self, row: EncodedRow, shown: np.ndarray) -> Example:
+        pixels = row.inputs[PIXELS]
         rows, columns = self._grid(pixels.shape[-2:])
         patches = (rows, columns) != tuple(pixels.shape[-2:])
         source = Source(PIXELS, "patch" if patches else "pixel")
-        return Example({PIXELS: pixels}, (Features(source, (rows, columns)),), shared=others, image=shown)
+        return Example(row.inputs, (Features(source, (rows, columns)),), shared=row.shared, image=shown)
 
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""

@@ -35,6 +35,16 @@ HEADS: tuple[tuple[str, str, type[AbstractAdapter]], ...] = (
     ("LMHeadModel", "AutoModelForCausalLM", writing.CausalLM),
 )
 TASKS = {adapter.task: (auto, adapter) for _, auto, adapter in reversed(HEADS)}
+REGISTERED = {
+    "text-classification": "SEQUENCE_CLASSIFICATION",
+    "token-classification": "TOKEN_CLASSIFICATION",
+    "question-answering": "QUESTION_ANSWERING",
+    "fill-mask": "MASKED_LM",
+    "image-classification": "IMAGE_CLASSIFICATION",
+    "text2text-generation": "SEQ_TO_SEQ_CAUSAL_LM",
+    "text-generation": "CAUSAL_LM",
+}
+"""Task to the list in transformers of classes that do it, whatever they are called (MarianMTModel, …)."""
 ADAPTERS: tuple[type[AbstractAdapter], ...] = (*(adapter for _, adapter in TASKS.values()), PlainModule)
 """Every kind of model."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
@@ -123,9 +133,23 @@ def _kind(class_name: str, config: Any, task: str | None) -> tuple[str, type[Abs
             raise UnknownNameError("task", task, TASKS)
         return TASKS[task]
     found = next(((auto, adapter) for ending, auto, adapter in HEADS if class_name.endswith(ending)), None)
+    registered = _registered(class_name)
+    if registered and (found is None or found[1].task not in registered):
+        found = TASKS[registered[0]]
     if found is not None and found[1] is writing.Seq2SeqLM and not getattr(config, "is_encoder_decoder", True):
         return "AutoModelForImageTextToText", writing.CausalLM  # …ForConditionalGeneration is also said of decoders
     return found
+
+
+def _registered(class_name: str) -> list[str]:
+    """The tasks that transformers lists a class of its own for."""
+    from transformers.models.auto import modeling_auto
+
+    def classes(names: str | tuple[str, ...]) -> tuple[str, ...]:
+        return (names,) if isinstance(names, str) else names
+
+    lists = {task: getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES", {}) for task, name in REGISTERED.items()}
+    return [task for task, own in lists.items() if any(class_name in classes(names) for names in own.values())]
 
 
 def _from_files(

@@ -13,6 +13,7 @@ from torch import Tensor, nn
 from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError, InputTooLongError, OptionError, nearest
 from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.encoded import EncodedRow, encoded_rows, is_encoded
 from whence.models.example import Example, Features
 from whence.models.targets import AbstractTarget, Answer, TokenLabel
 from whence.models.tokens import spans_of, special_in, spell_tokens
@@ -79,9 +80,9 @@ class TextAdapter(AbstractAdapter):
     # -- encoding --------------------------------------------------------------------------------------------
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
-        if isinstance(inputs, Mapping) and any(isinstance(v, Tensor) for v in inputs.values()):
-            examples = self._encoded(inputs)
-            return list(examples), len(examples) == 1
+        if is_encoded(inputs, IDS.name):
+            rows = encoded_rows(inputs, IDS.name)
+            return list(rows), len(rows) == 1
         if isinstance(inputs, (str, tuple, Mapping)):
             return [inputs], True
         if isinstance(inputs, np.ndarray) and inputs.dtype.kind in "OUT":
@@ -93,10 +94,15 @@ class TextAdapter(AbstractAdapter):
                 raise _unreadable(inputs)
         if not inputs:
             raise EmptyInputError("the list of inputs is empty")
-        return list(inputs), False
+        return [row for item in inputs for row in self._rows_in(item)], False
+
+    def _rows_in(self, item: Any) -> list[Any]:
+        return list(encoded_rows(item, IDS.name)) if is_encoded(item, IDS.name) else [item]
 
     def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
-        """One text, pair of texts, or list of words."""
+        """One text, pair of texts, list of words, or row that was encoded elsewhere."""
+        if isinstance(item, EncodedRow):
+            return self._from_row(item)
         texts, split = _parts(item)
         return self._tokenized(texts, split, truncate)
 
@@ -133,28 +139,9 @@ class TextAdapter(AbstractAdapter):
             )
         return self.tokenizer
 
-    def _encoded(self, inputs: Mapping[str, Any]) -> list[Example]:
-        """Tensors that were encoded elsewhere: the model gets each row as it is, its padding and mask included.
-
-        What the mask leaves out is no feature.
-        """
-        ids = inputs.get("input_ids")
-        if not isinstance(ids, Tensor):
-            raise InputError(f"encoded inputs must hold 'input_ids'; got {sorted(inputs)}")
-        if ids.dim() == 1:
-            length = ids.shape[0]
-            inputs = {
-                k: v[None] if isinstance(v, Tensor) and v.dim() and v.shape[0] == length else v
-                for k, v in inputs.items()
-            }
-            ids = ids[None]
-        count = ids.shape[0]
-        rows, shared = _rows_of(inputs, count)
-        return [self._from_ids({k: v[n] for k, v in rows.items()}, shared) for n in range(count)]
-
-    def _from_ids(self, row: dict[str, Tensor], shared: dict[str, Any]) -> Example:
-        """An example from ids alone: tokens are spelled if there is a tokenizer to do it."""
-        return Example(row, (self._features(self.sources[0], row),), shared=shared)
+    def _from_row(self, row: EncodedRow) -> Example:
+        """The model gets the row as it is, its padding and mask included. What the mask leaves out is no feature."""
+        return Example(row.inputs, (self._features(self.sources[0], row.inputs),), shared=row.shared)
 
     def _features(self, source: Source, row: Mapping[str, Tensor], side: str = "") -> Features:
         ids, mask = row[source.name], row.get(source.mask or "")
@@ -246,19 +233,6 @@ class TextAdapter(AbstractAdapter):
             found = next((i for i in known if i is not None), None)
             self._fills[fill] = int(found) if found is not None else self._pad_id or 0
         return self._fills[fill]
-
-
-def _rows_of(inputs: Mapping[str, Any], count: int) -> tuple[dict[str, Tensor], dict[str, Any]]:
-    """Inputs with a row for each example, and those that all have in common."""
-    rows = {k: v for k, v in inputs.items() if isinstance(v, Tensor) and v.dim() and v.shape[0] == count}
-    shared = {k: v for k, v in inputs.items() if k not in rows}
-    odd = next((k for k, v in shared.items() if isinstance(v, Tensor) and v.dim()), None)
-    if odd is not None and count > 1:
-        raise InputError(
-            f"{odd!r} has {shared[odd].shape[0]} rows for {count} examples, so it can't be told which belong to which. "
-            "Pass one example at a time"
-        )
-    return rows, shared
 
 
 def _parts(item: Any) -> tuple[list[Any], bool]:

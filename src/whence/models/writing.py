@@ -12,6 +12,7 @@ from torch import Tensor
 from whence import cancel
 from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError
+from whence.models.encoded import EncodedRow
 from whence.models.example import Example, Features
 from whence.models.targets import AbstractTarget, Class, Contrast, Next, Span
 from whence.models.text import IDS, TextAdapter
@@ -76,6 +77,10 @@ class _LanguageModel(TextAdapter):
     def _plain_ids(self, text: str) -> list[int]:
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
+    def _mask(self, example: Example, ids: Tensor) -> Tensor:
+        mask = example.inputs.get(IDS.mask or "")
+        return torch.ones_like(ids) if mask is None else mask[None].to(ids.device)
+
     @property
     def generator(self) -> Any:
         if not hasattr(self.module, "generate"):
@@ -95,9 +100,6 @@ class MaskedLM(_LanguageModel):
         if self.tokenizer is None:
             raise InputError(f"no tokenizer to look up the token {text!r}; pass its id")
         return self._plain_ids(text)
-
-    def _from_ids(self, row: dict[str, Tensor], shared: dict[str, Any]) -> Example:
-        return self._at_masks(super()._from_ids(row, shared))
 
     def encode_one(self, item: Any, **options: Any) -> Example:
         return self._at_masks(super().encode_one(item, **options))
@@ -126,10 +128,6 @@ class CausalLM(_LanguageModel):
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         return ([inputs], True) if _is_chat(inputs) else super().split(inputs)
-
-    def _from_ids(self, row: dict[str, Tensor], shared: dict[str, Any]) -> Example:
-        example = super()._from_ids(row, shared)
-        return replace(example, rows=(example.count - 1,))
 
     def encode_one(
         self,
@@ -190,11 +188,11 @@ class CausalLM(_LanguageModel):
         if not ids:
             raise EmptyInputError("the model generated nothing; pass continuation='…' to explain")
         part = prompt.parts[0]
-        old, more = prompt.inputs[IDS.name], list(ids[:-1])
-        row = {IDS.name: torch.cat([old, torch.tensor(more, dtype=old.dtype)])}
-        if IDS.mask in prompt.inputs:
-            mask = prompt.inputs[IDS.mask]
-            row[IDS.mask] = torch.cat([mask, mask.new_ones(len(more))])
+        more = list(ids[:-1])
+        end = part.count if part.places is None else part.places[-1] + 1  # what follows is padding
+        row = {k: v[:end] if v.shape[:1] == prompt.inputs[IDS.name].shape else v for k, v in prompt.inputs.items()}
+        old = row[IDS.name]
+        row = {k: _longer(k, v, more) if v.shape == old.shape else v for k, v in row.items()}
         names, offsets = self._spelled(prompt, ids, text)
         length, total = part.count, part.count + len(more)
         features = Features(
@@ -234,10 +232,21 @@ class CausalLM(_LanguageModel):
         with torch.no_grad():
             start = prompt.inputs[IDS.name][None].to(self.device)
             out = self.generator.generate(
-                start, attention_mask=torch.ones_like(start), max_new_tokens=count, do_sample=False,
+                start, attention_mask=self._mask(prompt, start), max_new_tokens=count, do_sample=False,
                 pad_token_id=self.fill()[IDS.name], stopping_criteria=[_still_wanted],
             )  # fmt: skip
         return [int(i) for i in out[0, start.shape[1] :]]
+
+
+def _longer(name: str, value: Tensor, ids: list[int]) -> Tensor:
+    """An input of a prompt that has a number for each token, for more tokens behind it."""
+    if name == IDS.name:
+        more = value.new_tensor(ids)
+    elif name == "position_ids":
+        more = value[-1] + torch.arange(1, len(ids) + 1, dtype=value.dtype)
+    else:  # a mask, a type
+        more = value[-1:].expand(len(ids))
+    return torch.cat([value, more])
 
 
 def _open_ended(prompt: Example) -> Example:
@@ -283,11 +292,10 @@ class Seq2SeqLM(_LanguageModel):
     def needs_weights(self, options: Mapping[str, Any]) -> bool:
         return options.get("continuation") is None
 
-    def _from_ids(self, row: dict[str, Tensor], shared: dict[str, Any]) -> Example:
-        if DECODER.name not in row:
-            row = {**row, DECODER.name: torch.tensor([self._start()])}
-        parts = (self._features(ENCODER, row, "source"), self._features(DECODER, row, "decoder"))
-        return Example(row, parts, shared=shared, rows=(parts[1].count - 1,))
+    def _from_row(self, row: EncodedRow) -> Example:
+        inputs = {DECODER.name: torch.tensor([self._start()]), **row.inputs}
+        parts = (self._features(ENCODER, inputs, "source"), self._features(DECODER, inputs, "decoder"))
+        return Example(inputs, parts, shared=row.shared, rows=(parts[1].count - 1,))
 
     def encode_one(
         self,
@@ -298,6 +306,11 @@ class Seq2SeqLM(_LanguageModel):
         generate: int | None = None,
     ) -> Example:
         source = super().encode_one(item, truncate=truncate)
+        if isinstance(item, EncodedRow):
+            if continuation is None and generate is None:
+                return source
+            if DECODER.name in item.inputs:
+                raise InputError(f"pass either {DECODER.name!r} or continuation= and generate=, not both")
         if continuation is not None:
             chosen = list(self.tokenizer(text_target=continuation)["input_ids"])
         else:
@@ -316,7 +329,7 @@ class Seq2SeqLM(_LanguageModel):
         with torch.no_grad():
             ids = source.inputs[IDS.name][None].to(self.device)
             out = self.generator.generate(
-                ids, attention_mask=torch.ones_like(ids), max_new_tokens=count, do_sample=False, num_beams=1,
+                ids, attention_mask=self._mask(source, ids), max_new_tokens=count, do_sample=False, num_beams=1,
                 stopping_criteria=[_still_wanted],
             )  # fmt: skip
         return [int(i) for i in out[0, 1:]]

@@ -32,7 +32,7 @@ def test_a_misspelled_choice(method, options, known):
 @pytest.mark.parametrize("method", ["rollout", "transformer_attribution"])
 def test_a_start_past_the_last_layer(method):
     module, tokenizer = (made() for made in MODEL)
-    with pytest.raises(InputError, match="start_layer is past the last layer"):
+    with pytest.raises(InputError, match="layers are 0 to"):
         whence.explain((module, tokenizer), "a good film", method, start_layer=2)
     last = whence.explain((module, tokenizer), "a good film", method, start_layer=-1)
     assert last.scores == pytest.approx(

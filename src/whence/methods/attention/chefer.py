@@ -47,7 +47,7 @@ class TransformerAttribution(AbstractAttentionMethod):
         kind: Literal["add_identity", "add_identity_then_normalise"] = (
             "add_identity_then_normalise" if code else "add_identity"
         )
-        scores = pick_rows(product([residual(m, kind) for m in maps[start:]]), rows, how)
+        scores = pick_rows(product([residual(m, kind) for m in maps], start), rows, how)
         if code and len(rows) == 1:
             scores[rows] = scores.min()
         return scores

@@ -22,12 +22,14 @@ from whence.methods.method import methods
 __all__ = ["Rollout", "product"]
 
 
-def product(matrices: list[Tensor]) -> Tensor:
-    """M_L ⋯ M_2 M_1 for matrices given first layer first."""
-    if not matrices:
-        raise InputError("no layer is left to multiply: start_layer is past the last layer (the first is 0)")
-    total = matrices[0]
-    for matrix in matrices[1:]:
+def product(matrices: list[Tensor], start_layer: int = 0) -> Tensor:
+    """M_L ⋯ M_start for matrices given first layer first; a negative start counts from the last."""
+    count = len(matrices)
+    if not -count <= start_layer < count:
+        raise InputError(f"start_layer={start_layer} does not exist: layers are 0 to {count - 1}, or -{count} to -1")
+    first, *others = matrices[start_layer:]
+    total = first
+    for matrix in others:
         total = matrix @ total
     return total
 
@@ -54,8 +56,8 @@ class Rollout(AbstractAttentionMethod):
     """Set the predicting token's own score to the smallest, as the authors of Chefer 2021 do for [CLS]."""
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
-        maps = [residual(fuse(m.attention, self.fusion), self.residual) for m in layers[self.start_layer :]]
-        scores = pick_rows(product(maps), rows, how)
+        maps = [residual(fuse(m.attention, self.fusion), self.residual) for m in layers]
+        scores = pick_rows(product(maps, self.start_layer), rows, how)
         if self.zero_self and len(rows) == 1:
             scores[rows] = scores.min()
         return scores
