@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
+import pkgutil
 from collections.abc import Callable, Iterator
+from types import ModuleType
 from typing import Generic, TypeVar
 
 from whence.errors import InputError, UnknownNameError
 
-__all__ = ["Registry"]
+__all__ = ["Registry", "load_all"]
 
 T = TypeVar("T")
 
@@ -67,3 +70,8 @@ class Registry(Generic[T]):
 
     def items(self) -> list[tuple[str, T]]:
         return list(self._items.items())
+
+
+def load_all(package: str, path: list[str]) -> list[ModuleType]:
+    """Import every module of a package, and so register what they hold: a new file is all that a new thing needs."""
+    return [importlib.import_module(f"{package}.{found.name}") for found in pkgutil.iter_modules(path)]

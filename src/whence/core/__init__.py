@@ -1,11 +1,19 @@
 """The core: interception of torch functions, rules with another backward, and the books over every unit of relevance.
 
+batch         sources: what is explained, where its padding is
 naming        one name for each torch function
-call          an intercepted call, and the marks tensors carry
-provenance    which token an id came from
+layout        where the examples and tokens lie in a tensor, followed from call to call
+trail         which token an id came from
+call          an intercepted call, its verbs, and the marks that tensors carry
 recipe        the table of choices; presets
 rules/        what each choice does, one module for each kind of function
+holding       values that are needed later, whatever the model writes over them
 ledger        where relevance was absorbed
-interception  the mode
+interception  the mode that sees every call
 propagation   one forward, one backward
+gradients     ordinary gradients at the same places
+relevance     the other currency: rules that carry relevance itself (Chefer)
+capture       attention maps with their gradients and relevance
+replacement   the same model with other attention
+weighing      who absorbed how much, by function and module
 """

@@ -9,7 +9,7 @@
 Each returns a `Figure`: shown in a notebook, saved as .svg (needs nothing), .pdf or .png (extra `viz`).
 """
 
-from whence.viz import chosen, diagnosis_page, html, latex, side_by_side, terminal  # they enter what they draw
+from whence.registry import load_all
 from whence.viz.cascade import waterfall
 from whence.viz.concept_bars import tcav_bars
 from whence.viz.evaluations import curves, intervals
@@ -21,27 +21,19 @@ from whence.viz.ranking import bars
 from whence.viz.relevance_flow import conservation_flow
 from whence.viz.token_text import tokens
 
-from whence.viz import report, heads  # isort: skip  # pages take the place of fragments
-
 __all__ = [
     "Figure",
     "bars",
-    "chosen",
     "conservation_flow",
     "curves",
-    "diagnosis_page",
     "head_grid",
-    "heads",
     "heat_map",
-    "html",
     "intervals",
-    "latex",
     "overlay",
     "panels",
-    "report",
-    "side_by_side",
     "tcav_bars",
-    "terminal",
     "tokens",
     "waterfall",
 ]
+
+load_all(__name__, __path__)  # each enters what it draws

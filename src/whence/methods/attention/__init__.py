@@ -1,5 +1,5 @@
 """Methods that look at attention: maps alone, maps and their gradients, maps and their relevance. One file each."""
 
-from whence.methods.attention import attcat, chefer, flow, gae, grad_cam, grad_sam, last, rollout
+from whence.registry import load_all
 
-__all__ = ["attcat", "chefer", "flow", "gae", "grad_cam", "grad_sam", "last", "rollout"]
+load_all(__name__, __path__)
