@@ -124,3 +124,26 @@ def test_no_code_names_a_model_class():
         for node in ast.walk(ast.parse(path.read_text())):
             if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 40:
                 assert node.value.lower() not in families, f"{path.name}: {node.value}"
+
+
+def test_the_vocabulary_names_what_exists():
+    page = (Path(__file__).parents[2] / "docs" / "vocabulary.md").read_text(encoding="utf-8")
+    named = {name for row in page.splitlines() if row.startswith("| **") for name in _places(row)}
+    assert len(named) > 25
+    for name in named:
+        assert _exists(name), name
+
+
+def _places(row: str) -> list[str]:
+    cell = row.rsplit("|", 2)[1]
+    return [name.strip(" `").removeprefix("whence.") for name in cell.split(",") if name.strip()]
+
+
+def _exists(name: str) -> bool:
+    module, _, attribute = f"whence.{name}".rpartition(".")
+    if name.split(".")[0][0].isupper():  # Explanation.stamp
+        module, attribute = "whence.results", name.split(".")[0]
+    try:
+        return hasattr(importlib.import_module(module), attribute) or bool(importlib.import_module(f"whence.{name}"))
+    except ModuleNotFoundError:
+        return False

@@ -30,7 +30,7 @@
     whence.el(
       "section",
       { class: "w-card" },
-      whence.el("h3", { text: "Provenance" }),
+      whence.el("h3", { text: "Stamp" }),
       whence.stamp({ method: "attention", stamp: data.stamp, options: {} }),
     ),
   );

@@ -61,7 +61,7 @@
       card(`Receipt${by}`, whence.receipt(one.exp)),
       card("All features", whence.table("All features", found, { sort, down: true, pick: light })),
       card(
-        `Provenance${by}`,
+        `Stamp${by}`,
         whence.stamp(one.exp),
         el(
           "div",
