@@ -53,6 +53,29 @@ def bytelevel() -> transformers.PreTrainedTokenizerFast:
     )
 
 
+@lru_cache
+def sentencepiece() -> transformers.PreTrainedTokenizerFast:
+    """Llama-style: a space is a letter of the word behind it, one is put before the text, and <s> before that."""
+    words = ["▁the", "▁a", "▁girl", "▁named", "▁Lily", "▁Paris", "▁London", "▁loved", "ing"]
+    merges, vocabulary = [], ["<unk>", "<s>", "</s>", "▁", *"abcdefghijklmnopqrstuvwxyzLPS.,!"]
+    for word in words:
+        made = word[0]
+        for letter in word[1:]:
+            if (made, letter) not in merges:
+                merges.append((made, letter))
+            made += letter
+            vocabulary.append(made)
+    raw = Tokenizer(
+        models.BPE({piece: i for i, piece in enumerate(dict.fromkeys(vocabulary))}, merges, unk_token="<unk>")
+    )
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
+    raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=64
+    )
+
+
 def seeded(build):
     """Build once, from a seed of its own: what ran before must not matter."""
 

@@ -10,8 +10,8 @@ import pytest
 
 import whence
 import whence.verbs.diagnose  # registers the questions
-from whence.errors import OptionError
 from whence.diagnostics.question import questions
+from whence.errors import OptionError
 from whence.evaluation.metric import metrics
 from whence.methods.method import class_of
 from whence.options import Above, Least, Most, Options

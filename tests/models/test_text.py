@@ -112,68 +112,6 @@ def test_question_answering():
     assert exp.conservation.error == pytest.approx(0, abs=1e-5)
 
 
-def test_masked_language_model():
-    model = whence.load((small.masked(), small.wordpiece()))
-    assert "rather than" in whence.explain(model, "a [MASK] movie").target
-    with pytest.raises(InputError, match=r"\[MASK\]"):
-        whence.explain(model, "a good movie")
-
-
-def test_next_token_is_explained_against_the_runner_up(lm):
-    exp = whence.explain(lm, "the plot")
-    assert " rather than " in exp.target
-    assert exp.target_score > 0
-    alone = whence.explain(lm, "the plot", target=70)
-    logits = small.llama()(**small.bytelevel()("the plot", return_tensors="pt")).logits[0, -1]
-    assert alone.target_score == pytest.approx(float(logits[70]), abs=1e-5)
-
-
-def test_a_span_of_the_continuation_is_the_sum_of_its_tokens(lm):
-    whole = whence.explain(lm, "the plot", continuation="abc")
-    parts = [whence.explain(lm, "the plot", continuation="abc", target=whence.span(i, i + 1)) for i in range(3)]
-    np.testing.assert_allclose(whole.scores, sum(p.scores for p in parts), atol=1e-5)
-    assert whole.target == "abc"
-    assert whole.sides[-1] == "continuation"
-
-
-def test_generated_tokens_and_chat(lm):
-    exp = whence.explain(lm, "the plot", generate=3)
-    assert exp.sides.count("continuation") == 2
-    chat = whence.explain(lm, [{"role": "user", "content": "hi"}])
-    assert "".join(chat.tokens) == "user:hi;"
-
-
-def test_a_word_of_several_tokens_is_a_target(lm):
-    word = whence.explain(lm, "the plot", target="movie")
-    written = whence.explain(lm, "the plot", continuation="movie", target=whence.span(against_runner_up=False))
-    assert word.target == "movie"
-    assert word.target_score == pytest.approx(written.target_score)
-    np.testing.assert_array_equal(word.scores, written.scores)
-    assert whence.explain(lm, "the plot", target=whence.contrast("m", "n")).target == "m rather than n"
-
-
-def test_words_that_begin_alike_are_told_apart_where_they_differ(lm):
-    exp = whence.explain(lm, "the plot", target=whence.contrast("mop", "mud"))
-    assert exp.target == "o rather than u"
-    ids = small.bytelevel()("the plotm", return_tensors="pt")
-    o, u = small.bytelevel()("ou")["input_ids"]
-    logits = small.llama()(**ids).logits[0, -1].detach()
-    assert exp.target_score == pytest.approx(float(logits[o] - logits[u]), abs=1e-5)
-    with pytest.raises(InputError, match="nothing decides"):
-        whence.explain(lm, "the plot", target=whence.contrast("mop", "mops"))
-
-
-def test_encoder_decoder():
-    model = whence.load((small.t5(), small.bytelevel()))
-    exp = whence.explain(model, "the plot", continuation="ab")
-    assert exp.sides[0] == "source"
-    assert exp.sides[-1] == "decoder"
-    assert exp.conservation.error == pytest.approx(0, abs=1e-5)
-    results = whence.explain(model, ["the plot", "a"], generate=3)
-    alone = whence.explain(model, "a", generate=3)
-    np.testing.assert_allclose(results[1].scores, alone.scores, atol=1e-5)
-
-
 def test_attribution_layers_add_up(model):
     word, place, both = (whence.explain(model, "a good movie", at=n) for n in ("word", "position", "embedding"))
     np.testing.assert_allclose(both.scores, word.scores + place.scores, atol=1e-5)

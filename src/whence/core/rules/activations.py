@@ -174,8 +174,11 @@ def power(call: Call) -> Any:
 
 
 def deviation(call: Call) -> Any:
-    """Roots, norms, variances: the size of something, by which something else is divided."""
-    if call.recipe.norm == "gradient":
+    """Roots, norms, variances: the size of something, by which something else is divided.
+
+    In a target it is what is asked for.
+    """
+    if call.recipe.norm == "gradient" or call.interception.in_target:
         x = call.argument(0, "input")
         out = call.measure("norm", [x], call.at) if is_tainted(x) else call.run()
         mark_role(out, "deviation")
@@ -234,7 +237,7 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
     return {
         **dict.fromkeys(ACTIVATIONS, rule),
         **dict.fromkeys(DEVIATIONS, deviation),
-        **dict.fromkeys(UNDEFINED_AT_ZERO, constant if recipe.activation == "slope" else _plain_gradient),
+        **dict.fromkeys(UNDEFINED_AT_ZERO, without_slope),
         **dict.fromkeys(WITHOUT_GRADIENT, constant),
         "pow": power,
         "var_mean": variance_and_mean,
@@ -243,6 +246,8 @@ def rules(recipe: Recipe) -> dict[str, Rule]:
     }
 
 
-def _plain_gradient(call: Call) -> Any:
-    """The ordinary gradient, booked as the recipe's choice."""
+def without_slope(call: Call) -> Any:
+    """f(x)/x does not exist: a constant, unless the recipe takes gradients, or the target asks for it."""
+    if call.recipe.activation == "slope" and not call.interception.in_target:
+        return constant(call)
     return call.measured("activation")

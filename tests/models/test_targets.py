@@ -1,0 +1,111 @@
+"""Targets: which outputs are explained, and that neighbours in a batch do not matter."""
+
+from __future__ import annotations
+
+import pytest
+import torch
+
+import whence
+from tests import small
+from whence.errors import InputError
+
+TEXTS = ["good", "the plot of this movie is very very dull", "not bad"]
+
+
+@pytest.mark.parametrize(
+    "target",
+    [
+        lambda outputs: outputs.logits[:, 0] - outputs.logits[:, 2],
+        lambda outputs: outputs.logits.logsumexp(-1),
+        lambda outputs: outputs.logits.log_softmax(-1)[:, 1],
+        lambda outputs: outputs.logits.softmax(-1)[:, 1].log(),
+        lambda outputs: outputs.logits[0, 1],  # written for one input
+        1,
+        "LABEL_2",
+        whence.contrast(0, 1),
+    ],
+)
+def test_a_target_of_a_classifier_does_not_see_its_neighbours(target):
+    model = whence.load((small.classifier(), small.wordpiece()))
+    for text, exp in zip(TEXTS, whence.explain(model, TEXTS, target=target), strict=True):
+        assert exp.target_score == pytest.approx(whence.explain(model, text, target=target).target_score, abs=1e-4)
+        assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+        assert exp.scores.any()
+
+
+@pytest.mark.parametrize(
+    "target", [lambda outputs: outputs.logits.max(1).values[:, 1], lambda outputs: outputs.logits.mean((1, 2))]
+)
+def test_a_function_over_all_tokens_does_not_see_padding(target):
+    model = whence.load((small.tagger(), small.wordpiece()))
+    for text, exp in zip(TEXTS, whence.explain(model, TEXTS, target=target, batch_tokens=10_000), strict=True):
+        with torch.no_grad():
+            by_hand = float(target(small.tagger()(**small.wordpiece()(text, return_tensors="pt")))[0])
+        assert exp.target_score == pytest.approx(by_hand, abs=1e-4)
+
+
+@pytest.mark.parametrize("target", [-1, 3, whence.contrast(0, -1), whence.contrast(3, 0)])
+def test_classes_are_counted_from_zero(target):
+    with pytest.raises(InputError, match="does not exist: the model has 3 outputs"):
+        whence.explain((small.classifier(), small.wordpiece()), "good", target=target)
+
+
+# -- answers -------------------------------------------------------------------------------------------------------
+
+QUESTION, CONTEXT = "is the movie dull", "the plot is dull but the movie is witty"
+
+
+@pytest.fixture
+def answers():
+    return whence.load((small.answerer(), small.wordpiece()))
+
+
+def logits():
+    with torch.no_grad():
+        found = small.answerer()(**small.wordpiece()(QUESTION, CONTEXT, return_tensors="pt"))
+    return found.start_logits[0], found.end_logits[0]
+
+
+def test_the_answer_lies_in_the_context_and_is_named_by_its_text(answers):
+    start, end = logits()
+    first = 1 + len(QUESTION.split()) + 1
+    inside = range(first, first + len(CONTEXT.split()))
+    best = max((float(start[i] + end[j]), i, j) for i in inside for j in inside if i <= j)
+    exp = whence.explain(answers, (QUESTION, CONTEXT))
+    assert exp.target_score == pytest.approx(best[0], abs=1e-4)
+    words = CONTEXT.split()
+    assert exp.target == " ".join(words[best[1] - first : best[2] - first + 1])
+
+
+def test_an_answer_is_found_by_its_text(answers):
+    """Also one that the question contains: it is looked for in the context."""
+    start, end = logits()
+    exp = whence.explain(answers, (QUESTION, CONTEXT), target="the movie")
+    place = small.wordpiece()(QUESTION, CONTEXT)["input_ids"]
+    the, movie = (small.wordpiece().convert_tokens_to_ids(w) for w in ("the", "movie"))
+    first = max(i for i in range(len(place) - 1) if place[i : i + 2] == [the, movie])
+    assert exp.target == "the movie"
+    assert exp.target_score == pytest.approx(float(start[first] + end[first + 1]), abs=1e-4)
+
+
+def test_an_answer_that_stands_nowhere(answers):
+    with pytest.raises(InputError, match="does not stand in the context"):
+        whence.explain(answers, (QUESTION, CONTEXT), target="Berlin")
+
+
+def test_answers_in_a_batch(answers):
+    pairs = [(QUESTION, CONTEXT), ("is it", "it is a good film")]
+    for pair, exp in zip(pairs, whence.explain(answers, pairs, batch_tokens=10_000), strict=True):
+        alone = whence.explain(answers, pair)
+        assert exp.target == alone.target
+        assert exp.target_score == pytest.approx(alone.target_score, abs=1e-4)
+
+
+# -- taggers -------------------------------------------------------------------------------------------------------
+
+
+def test_a_tagger_never_picks_padding_or_special_tokens():
+    model = whence.load((small.tagger(), small.wordpiece()))
+    for text, exp in zip(TEXTS, whence.explain(model, TEXTS, batch_tokens=10_000), strict=True):
+        position = int(exp.target.rpartition(" ")[2])
+        assert 1 <= position <= len(text.split())

@@ -1,0 +1,185 @@
+"""Language models: what is read before what is written, and which tokens words are."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from tests import small
+from whence.errors import InputError
+
+
+@pytest.fixture
+def lm():
+    return whence.load((small.llama(), small.bytelevel()))
+
+
+@pytest.fixture
+def storyteller():
+    """With a tokenizer that takes the space before a word for its first letter."""
+    return whence.load((small.llama(), small.sentencepiece()))
+
+
+def margin(ids: list[int], first: int) -> float:
+    """Σ over the tokens from `first`: logit less the best other, by hand."""
+    with torch.no_grad():
+        logits = small.llama()(torch.tensor([ids])).logits[0]
+    total = 0.0
+    for row, token in zip(logits[first - 1 :], ids[first:], strict=False):
+        others = torch.cat([row[:token], row[token + 1 :]])
+        total += float(row[token] - others.max())
+    return total
+
+
+def test_masked_language_model():
+    model = whence.load((small.masked(), small.wordpiece()))
+    assert "rather than" in whence.explain(model, "a [MASK] movie").target
+    with pytest.raises(InputError, match=r"\[MASK\]"):
+        whence.explain(model, "a good movie")
+
+
+def test_next_token_is_explained_against_the_runner_up(lm):
+    exp = whence.explain(lm, "the plot")
+    assert " rather than " in exp.target
+    assert exp.target_score > 0
+    alone = whence.explain(lm, "the plot", target=70)
+    logits = small.llama()(**small.bytelevel()("the plot", return_tensors="pt")).logits[0, -1]
+    assert alone.target_score == pytest.approx(float(logits[70]), abs=1e-5)
+
+
+def test_a_span_of_the_continuation_is_the_sum_of_its_tokens(lm):
+    whole = whence.explain(lm, "the plot", continuation="abc")
+    parts = [whence.explain(lm, "the plot", continuation="abc", target=whence.span(i, i + 1)) for i in range(3)]
+    np.testing.assert_allclose(whole.scores, sum(p.scores for p in parts), atol=1e-5)
+    assert whole.target == "abc"
+    assert whole.sides[-1] == "continuation"
+
+
+def test_generated_tokens_and_chat(lm):
+    exp = whence.explain(lm, "the plot", generate=3)
+    assert exp.sides.count("continuation") == 2
+    chat = whence.explain(lm, [{"role": "user", "content": "hi"}])
+    assert "".join(chat.tokens) == "user:hi;"
+
+
+def test_a_word_of_several_tokens_is_a_target(lm):
+    word = whence.explain(lm, "the plot", target="movie")
+    written = whence.explain(lm, "the plot", continuation="movie", target=whence.span(against_runner_up=False))
+    assert word.target == "movie"
+    assert word.target_score == pytest.approx(written.target_score)
+    np.testing.assert_array_equal(word.scores, written.scores)
+    assert whence.explain(lm, "the plot", target=whence.contrast("m", "n")).target == "m rather than n"
+
+
+def test_words_that_begin_alike_are_told_apart_where_they_differ(lm):
+    exp = whence.explain(lm, "the plot", target=whence.contrast("mop", "mud"))
+    assert exp.target == "o rather than u"
+    ids = small.bytelevel()("the plotm", return_tensors="pt")
+    o, u = small.bytelevel()("ou")["input_ids"]
+    logits = small.llama()(**ids).logits[0, -1].detach()
+    assert exp.target_score == pytest.approx(float(logits[o] - logits[u]), abs=1e-5)
+    with pytest.raises(InputError, match="nothing decides"):
+        whence.explain(lm, "the plot", target=whence.contrast("mop", "mops"))
+
+
+def test_encoder_decoder():
+    model = whence.load((small.t5(), small.bytelevel()))
+    exp = whence.explain(model, "the plot", continuation="ab")
+    assert exp.sides[0] == "source"
+    assert exp.sides[-1] == "decoder"
+    assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+    results = whence.explain(model, ["the plot", "a"], generate=3)
+    alone = whence.explain(model, "a", generate=3)
+    np.testing.assert_allclose(results[1].scores, alone.scores, atol=1e-5)
+
+
+def test_every_mask_counts():
+    model, tokenizer = small.masked(), small.wordpiece()
+    with torch.no_grad():
+        encoded = tokenizer("a [MASK] movie is [MASK]", return_tensors="pt")
+        logits = model(**encoded).logits[0]
+    rows = [i for i, token in enumerate(encoded["input_ids"][0].tolist()) if token == tokenizer.mask_token_id]
+    best = [logits[row].topk(2).values for row in rows]
+    exp = whence.explain((model, tokenizer), "a [MASK] movie is [MASK]")
+    assert len(rows) == 2
+    assert exp.target_score == pytest.approx(sum(float(b[0] - b[1]) for b in best), abs=1e-4)
+    assert " … " in exp.target
+
+
+# -- tokenizers that put a space before everything -----------------------------------------------------------------
+
+
+def test_prompt_and_continuation_are_one_text(storyteller):
+    tokenizer = small.sentencepiece()
+    prompt, whole = tokenizer("the girl named")["input_ids"], tokenizer("the girl named Lily. the girl")["input_ids"]
+    exp = whence.explain(storyteller, "the girl named", continuation=" Lily. the girl")
+    assert exp.target_score == pytest.approx(margin(whole, len(prompt)), abs=1e-4)
+    assert exp.tokens == ("<s>", "the", " girl", " named", " Lily", ".", " the")
+    assert exp.target == " Lily. the girl"
+    assert exp.text == "the girl named Lily. the girl"
+
+
+def test_a_continuation_without_a_space_goes_on_in_the_word(storyteller):
+    tokenizer = small.sentencepiece()
+    whole = tokenizer("the girling")["input_ids"]
+    exp = whence.explain(storyteller, "the girl", continuation="ing")
+    assert exp.target == "ing"
+    assert exp.target_score == pytest.approx(margin(whole, len(tokenizer("the girl")["input_ids"])), abs=1e-4)
+
+
+def test_words_are_told_from_each_other(storyteller):
+    exp = whence.explain(storyteller, "the girl named", target=whence.contrast(" Paris", " London"))
+    paris, london = (small.sentencepiece().convert_tokens_to_ids(f"▁{city}") for city in ("Paris", "London"))
+    ids = small.sentencepiece()("the girl named", return_tensors="pt")["input_ids"]
+    with torch.no_grad():
+        logits = small.llama()(ids).logits[0, -1]
+    assert exp.target == " Paris rather than  London"
+    assert exp.target_score == pytest.approx(float(logits[paris] - logits[london]), abs=1e-4)
+
+
+def test_what_was_written_keeps_its_spaces(storyteller):
+    assert whence.explain(storyteller, "the girl", continuation=" loved a girl").target == " loved a girl"
+
+
+# -- encoded prompts -----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("side", ["right", "left"])
+def test_a_continuation_of_encoded_prompts(lm, side):
+    """Padding that comes with them stays where it is before the prompt, and is cut away behind it."""
+    tokenizer = small.bytelevel()
+    prompts = ["the plot", "a"]
+    encoded = tokenizer(prompts, padding=True, padding_side=side, return_tensors="pt")
+    found = whence.explain(lm, dict(encoded), continuation="bc")
+    for prompt, exp in zip(prompts, found, strict=True):
+        alone = whence.explain(lm, prompt, continuation="bc")
+        assert exp.target == "bc"
+        np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-4)
+
+
+def test_generating_from_encoded_prompts(lm):
+    encoded = small.bytelevel()("the plot", return_tensors="pt")
+    assert whence.explain(lm, dict(encoded), generate=3).target == whence.explain(lm, "the plot", generate=3).target
+
+
+def test_positions_that_were_passed_go_on():
+    ids = small.bytelevel()("the plot", return_tensors="pt")["input_ids"]
+    later = torch.arange(10, 10 + ids.shape[1])[None]
+    exp = whence.explain(
+        (small.gpt2(), small.bytelevel()), {"input_ids": ids, "position_ids": later}, continuation="ab"
+    )
+    whole = torch.cat([ids, torch.tensor([small.bytelevel()("a")["input_ids"]])], 1)
+    with torch.no_grad():
+        logits = small.gpt2()(whole, position_ids=torch.arange(10, 10 + whole.shape[1])[None]).logits[0]
+    total = 0.0
+    for row, token in zip(logits[ids.shape[1] - 1 :], small.bytelevel()("ab")["input_ids"], strict=True):
+        total += float(row[token] - torch.cat([row[:token], row[token + 1 :]]).max())
+    assert exp.target_score == pytest.approx(total, abs=1e-4)
+
+
+def test_decoder_ids_and_a_continuation_are_one_too_many():
+    ids = small.bytelevel()("ab", return_tensors="pt")["input_ids"]
+    with pytest.raises(InputError, match="not both"):
+        whence.explain((small.t5(), small.bytelevel()), {"input_ids": ids, "decoder_input_ids": ids}, continuation="ab")
