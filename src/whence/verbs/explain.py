@@ -7,6 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal, overload
 
+import numpy as np
+
 from whence.core.recipe import Recipe
 from whence.data.frames import is_frame, is_series, values_of
 from whence.errors import InputError, WhenceError
@@ -104,7 +106,7 @@ def explain(
         inputs: text, a pair, words, chat messages, encoded tensors, an image; a list or a column of these; a frame.
         method: a name (`whence methods` lists them), a method with options, or a recipe.
         target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, a function of the outputs; a list
-            with one for each input. Default: the prediction; for language models, against the runner-up.
+            or column with one for each input. Default: the prediction; for language models, against the runner-up.
         text: of a frame, the column that is explained; two columns for pairs.
         special_tokens: keep [CLS], [SEP], … in the result. What is left out is in `left_out`.
         truncate: cut inputs that are too long instead of raising an error.
@@ -176,6 +178,8 @@ def _encoding(
 
 
 def _choices(target: Any, count: int) -> list[Any]:
+    if is_series(target) or isinstance(target, np.ndarray):
+        target = target.tolist() if isinstance(target, np.ndarray) else values_of(target)
     if not isinstance(target, (list, tuple)):
         return [target] * count
     if len(target) != count:
