@@ -397,6 +397,7 @@ def _table() -> dict[str, Rule]:
     enter(_along(1, -1), "sort argsort")
     enter(_along(2, -1), "topk diff")
     enter(_along(2), "roll take_along_dim")
+    enter(_along(2, 1), "normalize")
     enter(_linear, "linear")
     enter(_matmul, "matmul mm bmm mv")
     enter(_with_sum, "addmm baddbmm addmv")
