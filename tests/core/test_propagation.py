@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch import Tensor, nn
 
-from tests.core.helpers import CLOSE, PRESETS, books, explain, explain_ids, normal
+from tests.core.helpers import CLOSE, PRESETS, books, explain, explain_ids, normal, seed_for
 from tests.core.models import Block, seeded
 from whence.core.batch import Batch
 from whence.core.propagation import propagate
@@ -153,3 +153,31 @@ def test_an_overflow_in_half_precision_is_refused() -> None:
     x = torch.tensor([[300.0, 1.0]], dtype=torch.float16)
     with pytest.raises(NumericsError, match="float16 overflows"):
         explain(lambda x: x * 300, x, target=lambda y: y.sum(1))
+
+
+class WithTypes(Classifier):
+    """Positions and token types, as BERT adds them."""
+
+    def __init__(self) -> None:
+        super().__init__("pre")
+        self.types = nn.Embedding(2, 8)
+
+    def forward(self, ids: Tensor) -> Tensor:
+        x = self.words(ids) + self.types(torch.zeros_like(ids)) + self.positions(torch.arange(ids.shape[1]))[None]
+        self.seen = x
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x[:, 0])
+
+
+def test_the_sink_of_positions_holds_positions_alone() -> None:
+    """Types are another constant. By hand: ⟨what is added, gradient of what it is added to⟩."""
+    model = seeded(WithTypes())
+    done = explain_ids(model, IDS, "gi")
+    with torch.enable_grad():
+        y = model(IDS)
+        (grad,) = torch.autograd.grad((y * seed_for(y)).sum(), model.seen)
+    places, kinds = model.positions(torch.arange(IDS.shape[1])).detach(), model.types(torch.zeros_like(IDS)).detach()
+    torch.testing.assert_close(done.sinks["position"], (places * grad).sum((1, 2)), **CLOSE)
+    torch.testing.assert_close(done.sinks["constant"], (kinds * grad).sum((1, 2)), **CLOSE)
+    torch.testing.assert_close(books(done), ZERO, **CLOSE)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import sys
 
 import numpy as np
@@ -269,6 +270,32 @@ def test_pairs_make_small_differences_visible():
     assert p < 0.01
     same, p = difference((a, ones), (a, ones), 0.95, 2000, 0)
     assert (same.low, same.high, p) == (0, 0, 1)
+
+
+def test_p_has_two_sides():
+    """Better and worse are equally surprising, and p is twice the smaller tail."""
+    from whence.results.bootstrap import difference
+
+    a = np.random.default_rng(0).normal(0.3, 1.0, size=(40, 1))
+    nothing, ones = np.zeros_like(a), np.ones_like(a)
+    up, p_up = difference((a, ones), (nothing, ones), 0.95, 4000, 0)
+    down, p_down = difference((nothing, ones), (a, ones), 0.95, 4000, 0)
+    assert p_up == p_down
+    assert (up.value, up.low, up.high) == pytest.approx((-down.value, -down.high, -down.low))
+    z = a.mean() / (a.std() / np.sqrt(len(a)))  # of a normal distribution, which the bootstrap comes close to
+    assert p_up == pytest.approx(math.erfc(z / math.sqrt(2)), abs=0.02)
+
+
+def test_differences_are_over_examples_that_both_have():
+    """What only one method was measured on says nothing about the other."""
+    from whence.results.bootstrap import difference
+
+    first = (np.array([[1.0], [2.0], [100.0], [0.0]]), np.array([[1.0], [1.0], [1.0], [0.0]]))
+    second = (np.array([[0.5], [1.0], [0.0], [-100.0]]), np.array([[1.0], [1.0], [0.0], [1.0]]))
+    found, _ = difference(first, second, 0.95, 200, 0)
+    assert found.value == pytest.approx(0.75)
+    assert found.examples == 2
+    assert 0.5 <= found.low <= found.high <= 1.0
 
 
 # -- results ----------------------------------------------------------------------------------------------------

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import whence
 from tests import small
@@ -128,3 +131,29 @@ def test_deletion_that_would_move_the_target_is_refused():
     with pytest.raises(InputError, match="fill='mask'"):
         whence.explain(causal, "abc", "occlusion", fill="delete", continuation="def")
     whence.explain(causal, "abc", "occlusion", fill="delete")
+
+
+def test_a_fill_that_is_the_padding_token_does_not_move_the_reading_point():
+    """As in GPT-2: pad = unk = eos, and the model reads at the last token that is not padding."""
+    tokenizer = copy.deepcopy(small.bytelevel())
+    tokenizer.pad_token = tokenizer.unk_token = "<eos>"
+    config = transformers.GPT2Config(
+        vocab_size=300, n_embd=24, n_layer=2, n_head=4, n_positions=64, pad_token_id=1, eos_token_id=1, num_labels=3
+    )
+    torch.manual_seed(0)
+    module = small.randomised(transformers.GPT2ForSequenceClassification(config))
+
+    def at_last(ids: torch.Tensor) -> float:
+        with torch.no_grad():
+            return float(module.score(module.transformer(ids).last_hidden_state)[0, -1, 1])
+
+    ids = tokenizer("dull plot", return_tensors="pt")["input_ids"]
+    wanted = []
+    for n in range(ids.shape[1]):
+        changed = ids.clone()
+        changed[0, n] = 1
+        wanted.append(at_last(ids) - at_last(changed))
+    exp = whence.explain((module, tokenizer), "dull plot", "occlusion", 1)
+    np.testing.assert_allclose(exp.scores, wanted, atol=1e-5)
+    batch = whence.explain((module, tokenizer), ["dull plot", "so"], "occlusion", 1)
+    np.testing.assert_allclose(batch[0].scores, wanted, atol=1e-5)

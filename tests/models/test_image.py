@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 
 import whence
@@ -70,3 +71,28 @@ def test_bad_images(digits, tmp_path):
         whence.explain(small.vit(), Image.new("RGB", (16, 16)))
     with pytest.raises(InputError, match="pass a path"):
         whence.explain(digits, 3)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float64])
+@pytest.mark.parametrize("kind", ["ConvNext", "Swin", "ViT"])
+def test_pixels_come_in_the_precision_of_the_model(kind, dtype):
+    sizes = {
+        "ConvNext": {"hidden_sizes": [8, 8, 16, 16], "depths": [1, 1, 1, 1]},
+        "Swin": {"image_size": 32, "embed_dim": 8, "depths": [1, 1], "num_heads": [2, 2], "window_size": 4},
+        "ViT": {"image_size": 32, "patch_size": 8, **small.SIZES},
+    }[kind]
+    config = getattr(transformers, f"{kind}Config")(num_labels=3, **sizes)
+    torch.manual_seed(0)
+    module = small.randomised(getattr(transformers, f"{kind}ForImageClassification")(config)).to(dtype)
+    pixels = torch.randn(3, 32, 32)
+    with torch.no_grad():
+        wanted = module(pixel_values=pixels[None].to(dtype)).logits[0, 1]
+    exp = whence.explain(module, pixels, target=1)
+    assert exp.target_score == pytest.approx(float(wanted), rel=0.05 if dtype == torch.bfloat16 else 1e-6)
+
+
+def test_what_a_processor_made_is_taken_row_by_row():
+    pixels = torch.randn(2, 3, 16, 16)
+    made = transformers.BatchFeature({"pixel_values": pixels})
+    for exp, one in zip(whence.explain(small.vit(), made), pixels, strict=True):
+        np.testing.assert_allclose(exp.scores, whence.explain(small.vit(), one).scores, atol=1e-5)

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+import copy
+import types
+
 import pytest
 import torch
+import transformers
 from transformers.models.auto import modeling_auto
 
 import whence
@@ -109,3 +113,62 @@ def test_every_class_that_transformers_lists_for_a_task_is_taken_for_it():
 def _listed(task: str) -> set[str]:
     listed = getattr(modeling_auto, f"MODEL_FOR_{loading.REGISTERED[task]}_MAPPING_NAMES").values()
     return {name for names in listed for name in ((names,) if isinstance(names, str) else names)}
+
+
+def test_weights_that_the_files_lack_are_an_error(tmp_path):
+    """A random head would explain nothing, and another one each time."""
+    small.classifier().bert.save_pretrained(tmp_path)
+    small.wordpiece().save_pretrained(tmp_path)
+    with pytest.raises(ModelError, match=r"no weights for classifier.bias, classifier.weight.*allow_missing=True"):
+        whence.load(tmp_path, task="text-classification")
+    assert whence.load(tmp_path, task="text-classification", allow_missing=True).task == "text-classification"
+
+
+def test_training_mode_is_looked_for_everywhere_and_each_time():
+    module = copy.deepcopy(small.classifier())
+    model = whence.load((module, small.wordpiece()))
+    module.train()
+    with pytest.raises(ModelError, match=r"the model is in training mode.*model.eval\(\)"):
+        whence.explain(model, "good")
+    module.eval()
+    module.bert.encoder.layer[1].train()
+    for subject in (model, (module, small.wordpiece())):
+        with pytest.raises(ModelError, match=r"'bert.encoder.layer.1.*in training mode"):
+            whence.explain(subject, "good")
+
+
+@pytest.mark.parametrize("wrap", [torch.nn.DataParallel, lambda m: torch.compile(m, backend="eager")])
+def test_wrappers_that_say_how_a_model_is_run(wrap):
+    found = whence.explain((wrap(small.classifier()), small.wordpiece()), "good")
+    assert found.scores.tolist() == whence.explain((small.classifier(), small.wordpiece()), "good").scores.tolist()
+
+
+class Wrapped(torch.nn.Module):
+    """As adapters for fine-tuning wrap a model: arguments go through by name."""
+
+    def __init__(self, model):
+        super().__init__()
+        self.base, self.config = model, model.config
+
+    def forward(self, *args, **kwargs):
+        return self.base(*args, **kwargs)
+
+
+def test_a_wrapper_gets_what_its_model_takes():
+    """token_type_ids, which tell the second text from the first."""
+    torch.manual_seed(0)
+    module = small.randomised(transformers.BertForSequenceClassification(small._config("BertConfig", num_labels=3)))
+    tokenizer = copy.deepcopy(small.wordpiece())
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    pair = ("a good movie", "it is bad")
+    with torch.no_grad():
+        wanted = module(**tokenizer(*pair, return_tensors="pt")).logits[0, 1]
+    model = whence.load((Wrapped(module).eval(), tokenizer), task="text-classification")
+    assert whence.explain(model, pair, target=1).target_score == pytest.approx(float(wanted), abs=1e-5)
+
+
+def test_decoders_are_not_taken_for_encoder_decoders():
+    """…ForConditionalGeneration is also what models for pictures and text are called."""
+    decoder, both = types.SimpleNamespace(is_encoder_decoder=False), types.SimpleNamespace(is_encoder_decoder=True)
+    assert loading._kind("SomeForConditionalGeneration", decoder, None)[1].task == "text-generation"
+    assert loading._kind("SomeForConditionalGeneration", both, None)[1].task == "text2text-generation"

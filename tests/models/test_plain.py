@@ -52,3 +52,63 @@ def test_text_is_refused():
 def test_a_target_that_is_no_function_of_the_input():
     with pytest.raises(ModelError, match="does not depend"):
         whence.explain(small.by_hand(), torch.tensor([[1, 2]]), target=lambda out: torch.zeros(1))
+
+
+class Switched(torch.nn.Module):
+    """Attention with a flag, a number and a bias that belongs to no example."""
+
+    def __init__(self):
+        super().__init__()
+        self.layer, self.head = torch.nn.Linear(8, 8), torch.nn.Linear(8, 3)
+
+    def forward(self, x, causal=False, bias=None, scale=1.0):
+        scores = x @ x.mT * scale
+        scores = scores if bias is None else scores + bias
+        if causal:
+            scores = scores.masked_fill(torch.ones(scores.shape[-2:], dtype=torch.bool).triu(1), -1e9)
+        return self.head((scores.softmax(-1) @ self.layer(x)).mean(1))
+
+
+@pytest.mark.parametrize("count", [1, 2, 5])
+@pytest.mark.parametrize(
+    "more", [{"causal": True}, {"scale": 3.0}, {"bias": torch.arange(25.0).view(5, 5) / 9}], ids=str
+)
+def test_what_has_no_batch_axis_is_handed_on(more, count):
+    """Also where its first axis is as long as the batch."""
+    torch.manual_seed(0)
+    module, x = small.randomised(Switched()), torch.randn(count, 5, 8)
+    found = whence.explain(module, {"x": x, **more}, target=1)
+    with torch.no_grad():
+        wanted = module(x, **more)[:, 1].tolist()
+    assert [exp.target_score for exp in (found if count > 1 else [found])] == pytest.approx(wanted, abs=1e-5)
+
+
+def test_encoding_does_not_change_the_adapter():
+    model = whence.load(small.by_hand())
+    before = dict(vars(model))
+    model.encode({"tokens": torch.tensor([[1, 2]])})
+    model.encode(torch.tensor([[1, 2], [3, 4]]))
+    assert {k: v for k, v in vars(model).items() if k != "_facts"} == {k: v for k, v in before.items() if k != "_facts"}
+
+
+def test_tokens_first_with_as_many_tokens_as_examples():
+    """(token, example, hidden) inside, and sizes that can't tell which is which."""
+
+    class TokensFirst(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.words = torch.nn.Embedding(50, 16)
+            self.block = torch.nn.TransformerEncoderLayer(16, 2, 32)
+            self.head = torch.nn.Linear(16, 3)
+
+        def forward(self, tokens):
+            return self.head(self.block(self.words(tokens).transpose(0, 1)).mean(0))
+
+    module = small.randomised(TokensFirst())
+    ids = torch.randint(1, 49, (4, 4), generator=torch.Generator().manual_seed(0))
+    for method in ("lrp", "transformer_attribution", "gae", "rollout"):
+        for n, exp in enumerate(whence.explain(module, {"tokens": ids}, method, 1)):
+            alone = whence.explain(module, {"tokens": ids[n : n + 1]}, method, 1)
+            np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-5)
+            if exp.conservation is not None:
+                assert exp.conservation.sinks == pytest.approx(alone.conservation.sinks, abs=1e-4)

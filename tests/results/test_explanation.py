@@ -80,3 +80,14 @@ def test_plain_and_rich(exp):
     console = Console(record=True, width=200, force_terminal=True, file=open("/dev/null", "w"))  # noqa: SIM115
     console.print(exp)
     assert "<script> alert" in console.export_text()
+
+
+def test_what_is_left_out_adds_up(exp):
+    """Twice something taken away: the sum of both is on record, and with what is left it is what there was."""
+    marked = dataclasses.replace(exp, special=(False, True, False), word_ids=(), offsets=())
+    once = marked.without_first()
+    twice = once.without_special()
+    assert once.left_out == pytest.approx(0.5)
+    assert twice.left_out == pytest.approx(0.5 - 1.0)
+    assert twice.tokens == ("ert",)
+    assert float(twice.scores.sum()) + twice.left_out == pytest.approx(float(exp.scores.sum()))

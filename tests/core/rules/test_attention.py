@@ -298,3 +298,63 @@ def test_fully_masked_rows_stay_finite() -> None:
     mask[2] = False
     done = explain(lambda x: fused(x, mask), normal(2, 3, 4, 5), "exact")
     assert torch.isfinite(done.relevance["x"]).all()
+
+
+# -- a bias of scores that depends on the input -------------------------------------------------------------------
+
+
+def _with_bias(x: Tensor, how: str) -> Tensor:
+    q, k, v = x[:, 0], x[:, 1], x[:, 2]
+    bias = torch.tanh(x[:, 2].sum(-1))[:, None, :].expand(-1, x.shape[2], -1)
+    if how == "fused":
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=bias)
+    return torch.softmax(q @ k.mT / x.shape[-1] ** 0.5 + bias, -1) @ v
+
+
+def test_a_bias_that_depends_on_the_input_keeps_its_gradient(preset: str) -> None:
+    x = normal(2, 3, 4, 5)
+    made, wanted = (explain(lambda x: _with_bias(x, how), x, preset) for how in ("fused", "eager"))
+    torch.testing.assert_close(made.relevance["x"], wanted.relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(made), torch.zeros(2, dtype=torch.float64), **CLOSE)
+
+
+def test_gradient_times_input_of_such_a_bias() -> None:
+    x = normal(2, 3, 4, 5)
+    done = explain(lambda x: _with_bias(x, "fused"), x, "gi")
+    torch.testing.assert_close(done.relevance["x"], reference(lambda x: _with_bias(x, "fused"), x), **CLOSE)
+
+
+def test_multi_head_attention_with_such_a_bias(preset: str) -> None:
+    torch.manual_seed(0)
+    layer = nn.MultiheadAttention(6, 2, batch_first=True).double().eval()
+
+    def run(x: Tensor, weights: bool) -> Tensor:
+        bias = torch.tanh(x.sum(-1))[:, None, :].expand(-1, x.shape[1], -1).repeat_interleave(2, 0)
+        out: Tensor = layer(x, x, x, attn_mask=bias, need_weights=weights)[0]
+        return out
+
+    x = normal(2, 4, 6)
+    made, wanted = (explain(lambda x: run(x, weights), x, preset) for weights in (False, True))
+    torch.testing.assert_close(made.relevance["x"], wanted.relevance["x"], **CLOSE)
+    if preset == "gi":
+        torch.testing.assert_close(made.relevance["x"], reference(lambda x: run(x, False), x), **CLOSE)
+
+
+@pytest.mark.parametrize("call", ["function", "method"])
+def test_a_dtype_that_is_passed_by_position_is_kept(call: str, preset: str) -> None:
+    def run(x: Tensor) -> Tensor:
+        scores = (x @ x.mT).float()
+        p = torch.softmax(scores, -1, torch.float64) if call == "function" else scores.softmax(-1, torch.float64)
+        assert p.dtype == torch.float64
+        return p @ x
+
+    x = normal(2, 3, 4)
+    torch.testing.assert_close(explain(run, x, preset).outputs, run(x))
+
+
+def test_a_model_that_ends_in_softmax_is_explained(preset: str) -> None:
+    """What multiplies nothing is no attention."""
+    weight = normal(5, 3, seed=7)
+    done = explain(lambda x: torch.softmax(x.sum(1) @ weight, -1), normal(2, 4, 5), preset)
+    assert done.relevance["x"].abs().max() > 1e-3
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)

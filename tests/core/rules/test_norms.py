@@ -75,7 +75,7 @@ def test_layer_norm_follows_its_jacobian(mode: str) -> None:
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
-@pytest.mark.parametrize("mode", ["gradient", "detach"])
+@pytest.mark.parametrize("mode", ["gradient", "detach", "detach_mean"])
 @pytest.mark.parametrize("spelling", [layer_norm_by_hand, layer_norm_by_var, layer_norm_by_var_mean])
 def test_layer_norm_by_hand_is_layer_norm(spelling: Callable[[Tensor], Tensor], mode: str) -> None:
     x = normal(2, 3, 6)
