@@ -249,7 +249,8 @@ def _names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bo
                 compiled.add(name.lower())
         todo.extend(parent for parent, _ in node.next_functions)
     if compiled:
-        found.add("torch.vmap" if transformed else f"code outside Python, such as torch.jit ({', '.join(sorted(compiled)[:6])})")
+        what = ", ".join(sorted(compiled)[:6])
+        found.add("torch.vmap" if transformed else f"code outside Python, such as torch.jit ({what})")
     return found
 
 

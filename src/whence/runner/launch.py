@@ -101,7 +101,7 @@ def run(
 
     Arguments:
         data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, a folder of images, a hub
-            data set, or an iterable of texts, pairs or dicts.
+            data set, a frame or a column (pandas, polars, pyarrow), or an iterable of texts, pairs or dicts.
         model: a name to load, `(module, tokenizer)`, or a loaded model. Several processes need a name, or a model that
             can be pickled.
         out: the folder for shards and manifest.
@@ -188,7 +188,7 @@ def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter
         if name is not None and known and name not in known:
             raise InputError(
                 f"no column {name!r} in {source.name!r}. Its columns: {', '.join(map(str, known))}. "
-                f"Say which one with --{option}"
+                f"Say which one: {option.replace('-', '_')}=… (--{option})"
             )
     return columns
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import math
 
 import numpy as np
@@ -308,3 +309,32 @@ def test_gradients_and_relevance_tell_classes_apart(method):
     assert a.class_specific
     for x, y in ((a, b), (b, c), (a, c)):
         assert not np.allclose(x.scores, y.scores, rtol=1e-2, atol=0)
+
+
+# -- targets and precision ---------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("method", RELEVANCE_METHODS)
+def test_a_contrast_starts_from_both_sides(method):
+    """Seeds of +1 and −1 through the same rules sum to nothing; the two passes are made apart, and subtracted."""
+    model = whence.load((small.llama(), small.bytelevel()))
+    exp = whence.explain(model, "the plot", method)
+    assert " rather than " in exp.target
+    assert np.abs(exp.scores).max() > 1e-6
+    module, inputs = double(sharp_bert()), {"input_ids": IDS}
+    forward = lambda batch: module(**batch)
+    batch = Batch.of(inputs, "input_ids")
+    contrast = capture_relevance(forward, batch, target=lambda o: o.logits[:, 0] - o.logits[:, 2])
+    first, second = captured(module, inputs, 0), captured(module, inputs, 2)
+    for both, this, that in zip(contrast, first, second, strict=True):
+        torch.testing.assert_close(both, this - that, atol=1e-8, rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.bfloat16, torch.float16])
+@pytest.mark.parametrize("method", RELEVANCE_METHODS)
+def test_half_precision_rounds_the_model_and_nothing_else(method, dtype):
+    """Rules divide and subtract, which half precision does not survive: relevance is carried in full."""
+    half = copy.deepcopy(sharp_bert()).to(dtype)
+    full = copy.deepcopy(half).float()
+    made, wanted = (whence.explain(m, {"input_ids": IDS[:1]}, method, 1).scores for m in (half, full))
+    np.testing.assert_allclose(made, wanted, atol=0.02 * np.abs(wanted).max())
