@@ -12,13 +12,14 @@ from __future__ import annotations
 
 import argparse
 import math
+from dataclasses import replace
 
 import numpy as np
 import torch
-from whence.evaluation.reading import built_in
 
 import whence
 from benchmarks.timing import Series, sample, use_clock
+from whence.data.labelled import opinions
 from whence.methods.explaining import as_method
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
@@ -35,8 +36,8 @@ def main() -> None:
     use_clock(options.clock)
     torch.manual_seed(0)
     model = whence.load("sentiment", device=options.device)
-    rows = built_in()[:: max(1, 60 // options.examples)][: options.examples]
-    data = [(row["text"], row["label"]) for row in rows]
+    rows = opinions()[:: max(1, 60 // options.examples)][: options.examples]
+    data = [(row.input, row.label) for row in rows]
     results: dict[str, dict[str, np.ndarray]] = {}
 
     def theirs() -> None:
@@ -72,7 +73,7 @@ def _flipped(model: AbstractAdapter, name: str, text: str, label: str, metric: s
     (example,), _ = model.encode(text)
     target = model.find(label)
     _logits(model, example)  # the authors run the model for its prediction before they explain
-    (exp,) = make(name, receipt="short").explain(model, [example], [Class(target)])
+    (exp,) = as_method(name, receipt="short").explain(model, [example], [Class(target)])
     ids = example.inputs["input_ids"]
     unk = model.tokenizer.unk_token_id  # type: ignore[attr-defined]
     original = _logits(model, example)
@@ -83,7 +84,7 @@ def _flipped(model: AbstractAdapter, name: str, text: str, label: str, metric: s
         changed = torch.full_like(ids, unk) if metric == "auac" else ids.clone()
         for i in chosen:
             changed[i] = ids[i] if metric == "auac" else unk
-        logits = _logits(model, Example({**example.inputs, "input_ids": changed}))
+        logits = _logits(model, replace(example, inputs={**example.inputs, "input_ids": changed}))
         if metric == "auac":
             shares = np.exp(logits - logits.max())
             curve.append(float(shares[target] / shares.sum()))
@@ -93,7 +94,7 @@ def _flipped(model: AbstractAdapter, name: str, text: str, label: str, metric: s
 
 
 def _logits(model: AbstractAdapter, example: Example) -> np.ndarray:
-    return model.forward(model.collate([example])).logits[0].detach().cpu().double().numpy()
+    return model.run(model.collate([example])).logits[0].detach().cpu().double().numpy()
 
 
 def in_batches(model: AbstractAdapter, data: list[tuple[str, str]]) -> dict[str, np.ndarray]:

@@ -11,8 +11,8 @@ from torch import Tensor, nn
 
 import whence
 from benchmarks.workloads import Workload
-from whence.core.call import Call
-from whence.core.interception import Interception
+from whence.core.batch import Batch
+from whence.core.interception import Interception, as_it_is
 from whence.core.propagation import propagate
 from whence.core.recipe import recipes
 from whence.core.rules import table
@@ -55,27 +55,21 @@ def by_hand(work: Workload) -> Tensor:
 
 def by_hand_intercepted(work: Workload) -> Tensor:
     """The same computation seen by the mode, every rule of which runs the function as it is."""
-    mode = Interception(recipes["gi"], dict.fromkeys(table(recipes["gi"]), _as_it_is))
+    inputs = work.embedded()
+    mode = Interception(Batch.of(inputs, "inputs_embeds"), dict.fromkeys(table(recipes["gi"]), as_it_is))
     with frozen(work.module):
-        inputs = work.embedded()
         with mode:
-            x = mode.leaf("inputs_embeds", inputs["inputs_embeds"])
-            scores = work.target(work.forward({**inputs, "inputs_embeds": x}))
+            scores = work.target(work.forward(mode.prepared()))
         leaf = mode.leaves[0].tensor
         (grad,) = torch.autograd.grad(scores.sum(), leaf)
         return (leaf.detach() * grad).sum(-1)
-
-
-def _as_it_is(call: Call) -> object:
-    return call.run()
 
 
 def relevance(work: Workload, preset: str, receipt: str) -> Tensor:
     """One of whence's presets through the core."""
     done = propagate(
         work.forward,
-        work.inputs,
-        sources=("input_ids",),
+        Batch.of(work.inputs, "input_ids"),
         target=work.target,
         recipe=recipes[preset],
         receipt=receipt,  # type: ignore[arg-type]

@@ -15,14 +15,14 @@ from typing import Any
 
 import torch
 import transformers
-from whence.runner.explaining import Explainer
-from whence.runner.inputs import Row
 
 import whence
 from benchmarks.rows import made_up, sst2
 from benchmarks.timing import sample
+from whence.data.rows import Row
 from whence.methods.explaining import as_method
 from whence.models.adapter import AbstractAdapter
+from whence.models.batching import batches
 from whence.models.example import Example
 from whence.models.text import TextClassifier
 from whence.runner.encoding import Beside, Encoder, ahead, encoder
@@ -62,7 +62,7 @@ def against_bare(adapter: AbstractAdapter, texts: list[str], rounds: int) -> dic
     seconds: dict[str, list[float]] = {"bare": [], "thread": [], "process": []}
     processor: dict[str, list[float]] = {"bare": [], "thread": [], "process": []}
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(adapter, make("lrp"), plan, Path(folder))
+        job = Job(adapter, as_method("lrp"), plan, Path(folder))
         # The process is started before the clock: in a long run it is up while rows are still encoded in the thread.
         with encoder(adapter, {"truncate": False}, process=True) as beside:
             if isinstance(beside, Beside):
@@ -92,11 +92,10 @@ def _ratio(ours: list[float], theirs: list[float]) -> str:
 
 
 def _batches(adapter: AbstractAdapter, plan: Plan, rows: list[Row]) -> list[list[Example]]:
-    explainer = Explainer(adapter, make("lrp"), None, plan.batch_tokens)
     found = []
     for part in plan.windows(rows):
         examples = [e for e in Encoder(adapter, {})(part) if isinstance(e, Example)]
-        found += [[examples[i] for i in chosen] for chosen in explainer.parts(examples)]
+        found += [[examples[i] for i in chosen] for chosen in batches(examples, plan.batch_tokens)]
     return found
 
 
@@ -108,9 +107,9 @@ def _bare(adapter: AbstractAdapter, batches: list[list[Example]]) -> None:
         for p, _ in flags:
             p.requires_grad_(False)
         for part in batches:
-            batch = adapter.collate(part)
-            vectors = table(batch.pop("input_ids")).detach().requires_grad_()
-            logits = adapter.module(inputs_embeds=vectors, **batch).logits
+            inputs = dict(adapter.collate(part).inputs)
+            vectors = table(inputs.pop("input_ids")).detach().requires_grad_()
+            logits = adapter.module(inputs_embeds=vectors, **inputs).logits
             torch.autograd.grad(logits.max(-1).values.sum(), vectors)
     finally:
         for p, flag in flags:
@@ -131,7 +130,7 @@ def against_loop(adapter: AbstractAdapter, texts: list[str], calls: int = 60) ->
     few = texts[:: max(1, len(texts) // calls)]
     ratios = []
     with tempfile.TemporaryDirectory() as folder:
-        job = Job(adapter, make("lrp"), Plan(SHARD, WINDOW, TOKENS, torch.get_num_threads()), Path(folder))
+        job = Job(adapter, as_method("lrp"), Plan(SHARD, WINDOW, TOKENS, torch.get_num_threads()), Path(folder))
         for _ in range(3):
             loop = sample(lambda: [whence.explain(adapter, text) for text in few]).seconds / len(few)
             run = sample(lambda: _explained(job, adapter, rows, Encoder(adapter, {}))).seconds / len(rows)

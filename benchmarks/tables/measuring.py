@@ -10,7 +10,7 @@ import numpy as np
 
 import whence
 from whence.core.recipe import recipes
-from whence.evaluation.metric import make as make_metric
+from whence.evaluation.metric import as_metric
 
 __all__ = ["METRICS", "PRESETS", "Measurements", "kept", "measure", "tuned"]
 
@@ -66,7 +66,7 @@ def tuned(model: Any, data: list[Any], switches: dict[str, Any], budget: int) ->
     start = time.time()
     few = max(2, len(data) // 10)
     found = whence.tune(
-        model, data, metric=make_metric("auac", **switches), calibration=len(data) - few, held_out=few, budget=budget,
+        model, data, metric=as_metric("auac", **switches), calibration=len(data) - few, held_out=few, budget=budget,
         target="true", truncate=True, progress=False,
     )  # fmt: skip
     print(f"  tuned: {found.settings['choices']} in {time.time() - start:.0f} s", flush=True)

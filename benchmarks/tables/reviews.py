@@ -98,7 +98,7 @@ def _conservation(model: Any, texts: list[str]) -> dict[str, Any]:
     """Per method: points (logit, Σ relevance of the inputs), their correlation and the mean distance."""
     found = {}
     for method in ("gi", "ah", "ln", "ah_ln", "exact", "attn_lrp"):
-        results = whence.explain(model, texts, method, layer="embedding", receipt="full", progress=False)
+        results = whence.explain(model, texts, method, at="embedding", receipt="full", progress=False)
         logit = np.array([e.conservation.target for e in results])
         inputs = np.array([e.conservation.inputs for e in results])
         error = np.array([e.conservation.relative_error for e in results])
