@@ -95,7 +95,7 @@ def _batches(adapter: AbstractAdapter, plan: Plan, rows: list[Row]) -> list[list
     found = []
     for part in plan.windows(rows):
         examples = [e for e in Encoder(adapter, {})(part) if isinstance(e, Example)]
-        found += [[examples[i] for i in chosen] for chosen in batches(examples, plan.batch_tokens)]
+        found += [[examples[i] for i in chosen] for chosen in batches(adapter, examples, plan.batch_tokens)]
     return found
 
 

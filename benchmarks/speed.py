@@ -6,7 +6,6 @@ Everything is a ratio to a plain forward pass that ran right beside it. The page
 from __future__ import annotations
 
 import argparse
-import importlib.metadata
 import json
 import os
 import platform
@@ -36,12 +35,12 @@ from benchmarks.methods import (
 from benchmarks.report import page
 from benchmarks.timing import Clock, alternated, paired, sample, use_clock
 from benchmarks.workloads import SHAPES, Workload, workload
+from whence import stamp
 
 __all__ = ["main"]
 
 FAMILIES = ("bert", "llama")
 LAYERS = 12
-PACKAGES = ("whence", "torch", "transformers", "numpy")
 
 
 def methods_of(work: Workload) -> dict[str, Callable[[], object]]:
@@ -106,7 +105,7 @@ def _lines(path: str) -> list[str]:
 
 
 def versions() -> dict[str, str]:
-    return {"python": platform.python_version()} | {name: importlib.metadata.version(name) for name in PACKAGES}
+    return {"python": platform.python_version(), **stamp.versions("numpy")}
 
 
 def measure(options: argparse.Namespace, keep: Callable[[dict[str, Any]], None]) -> dict[str, Any]:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import csv
 import gzip
-import importlib.metadata
 import os
 import platform
 import tempfile
@@ -25,6 +24,7 @@ import whence
 from benchmarks.tcav_concepts import DRAWN, NEGATIVE, NEUTRAL, OTHER_NEUTRAL, POSITIVE, draw
 from benchmarks.tcav_model import SIDE, pictures, processor, train
 from whence.results.concept_scores import TCAV
+from whence.stamp import versions
 
 __all__ = ["main"]
 
@@ -32,7 +32,6 @@ PAIRS = {"banded": "stripes", "chequered": "checks", "bubbly": "rings"}
 """Texture, and the drawn pattern that it shows."""
 HELD_OUT = 18
 CONTROL = "photographs of anything"
-PACKAGES = ("whence", "torch", "transformers", "scikit-learn", "scipy", "numpy")
 
 
 def main() -> None:
@@ -118,7 +117,7 @@ def text_results(given: argparse.Namespace) -> list[TCAV]:
 def page(
     images: dict[str, list[TCAV]], texts: list[TCAV], facts: dict[str, float], given: argparse.Namespace, seconds: float
 ) -> str:
-    versions = ", ".join(f"{name} {importlib.metadata.version(name)}" for name in PACKAGES)
+    made_with = ", ".join(f"{name} {number}" for name, number in versions("scikit-learn", "scipy", "numpy").items())
     threads = os.environ.get("OMP_NUM_THREADS", "unset")
     parts = [
         "# TCAV",
@@ -126,7 +125,7 @@ def page(
         "examples of? `whence.tcav` and `whence tcav`; this page is written by "
         f"`OMP_NUM_THREADS={threads} python -m benchmarks.tcav_textures --data DIR --epochs {given.epochs} "
         f"--runs {given.runs} --seed {given.seed} --write docs/tcav.md` and by nothing else.",
-        f"Python {platform.python_version()}, {versions}; {seconds:.0f} s in all.",
+        f"Python {platform.python_version()}, {made_with}; {seconds:.0f} s in all.",
         HOW,
         "## Textures",
         _about_model(facts, given),

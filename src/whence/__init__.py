@@ -13,7 +13,7 @@ from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
-from whence.models.targets import contrast, span, token
+from whence.models.targets import answer, contrast, span, token
 from whence.results import Comparison, Conservation, Explanation
 from whence.runner import run, show, summary
 from whence.stamp import __version__
@@ -45,6 +45,7 @@ __all__ = [
     "WhenceError",
     "ZPlus",
     "__version__",
+    "answer",
     "attention",
     "audit",
     "classes",

@@ -41,6 +41,13 @@ def nearest(name: object, known: Iterable[str]) -> str:
 class WhenceError(Exception):
     """Base of all errors raised on purpose by whence."""
 
+    def of_input(self, n: int) -> WhenceError:
+        """The same error, saying which input of a list it is about."""
+        made = type(self).__new__(type(self))
+        made.__dict__.update(self.__dict__)
+        made.args = (f"input {n}: {self}",)
+        return made
+
 
 class InputError(WhenceError, ValueError):
     """The input can't be explained as it is."""
@@ -63,11 +70,10 @@ class UnknownNameError(WhenceError, KeyError):
 
     def __init__(self, kind: str, name: object, known: Iterable[str]):
         self.kind, self.name, self.known = kind, name, sorted(known)
-        self.message = f"unknown {kind} {name!r}.{nearest(name, self.known)} Known: {', '.join(self.known)}"
-        super().__init__(self.message)
+        super().__init__(f"unknown {kind} {name!r}.{nearest(name, self.known)} Known: {', '.join(self.known)}")
 
     def __str__(self) -> str:  # KeyError would show the repr of the message
-        return self.message
+        return str(self.args[0])
 
 
 class ModelError(WhenceError, RuntimeError):

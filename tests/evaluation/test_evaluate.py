@@ -387,7 +387,7 @@ def test_ali_sets_every_switch():
         ({"data": [("a gem", 7)]}, InputError, "example 0: the model has no class 7; its classes are 0: negative"),
         ({"data": [("a gem", -1)]}, InputError, "example 0: the model has no class -1"),
         ({"data": [{"sentense": "a gem"}]}, InputError, "name a column 'text'"),
-        ({"limit": 0}, InputError, "at least one"),
+        ({"limit": 0}, InputError, "limit=0 is not a whole number of at least 1"),
         ({"methods": [3]}, InputError, "can't explain with int"),
         ({"methods": [lambda m, t, c: [1.0]]}, InputError, "1 scores for"),
         ({"methods": [lambda m, t, c: [float("nan")] * 4]}, InputError, "NaN"),

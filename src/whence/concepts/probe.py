@@ -95,9 +95,8 @@ class Probe:
         if not examples:
             return iter(())
         budget = self.batch_size * max(e.cost for e in examples)
-        beside = self.adapter.beside(examples)
-        mixes = beside in ("right", "left") and self.pool != "flatten"
-        parts = list(batches(examples, budget, mixes=mixes, alone=beside == "alone"))
+        keys = [e.shape_key if self.pool == "flatten" else None for e in examples]
+        parts = list(batches(self.adapter, examples, budget, keys))
         return track(parts, what, len(examples), map(len, parts), show=self.progress)
 
     def _known(self, example: Example) -> dict[str, np.ndarray] | None:

@@ -13,7 +13,6 @@ import torch
 from torch import Tensor
 
 __all__ = [
-    "OUR_FUNCTIONS",
     "detached_layer_norm",
     "on_gradient",
     "scale_gradient",
@@ -192,6 +191,3 @@ class _TemperatureSoftmax(torch.autograd.Function):
 
 def temperature_softmax(x: Tensor, dim: int, temperature: float, dtype: torch.dtype | None = None) -> Tensor:
     return _applied(_TemperatureSoftmax, x, dim, temperature, dtype)
-
-
-OUR_FUNCTIONS = frozenset({"_ScaleGradient", "_WithSlope", "_DetachedLayerNorm", "_TemperatureSoftmax"})

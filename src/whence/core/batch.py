@@ -28,6 +28,8 @@ class Source:
     """Which part of the whole it is where there are several: "source" and "decoder", "left" and "right"."""
     mask: str | None = None
     """The argument that says which of its places are real, where the model takes one."""
+    begins: bool = False
+    """Whether it must begin where its row begins, so that padding stands behind it: what a decoder writes."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,7 @@ __all__ = [
     "Origin",
     "Rule",
     "Table",
+    "forget_value",
     "is_tainted",
     "mark_origin",
     "mark_role",
@@ -223,3 +224,10 @@ def same_marks(copy: Tensor, original: Tensor) -> Tensor:
             if (value := getattr(original, mark, None)) is not None:
                 setattr(copy, mark, value)
     return copy
+
+
+def forget_value(x: Tensor) -> None:
+    """`x` was written into: what was known of its value holds no longer."""
+    for mark in ("_whence_origin", "_whence_role"):
+        if hasattr(x, mark):
+            delattr(x, mark)

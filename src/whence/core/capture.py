@@ -386,11 +386,11 @@ def _depends(m: AttentionMap, results: set[Any]) -> bool:
     return False
 
 
-def mixes_elsewhere(forward: Forward, batch: Batch) -> bool:
+def mixes_elsewhere(forward: Forward, batch: Batch) -> bool | None:
     """Whether tokens of this model meet outside attention (convolution, recurrence, a state).
 
     Attention is cut: what its layers give is a constant. Then the last state of a token, what its last projection
-    reads, may depend on that token alone.
+    reads, may depend on that token alone. Inputs of one or two tokens can't tell: None.
     """
     recorder = _Recorder(batch)
     cut = {name: _cut(rule) for name, rule in recorder.rules(table(recipes["gi"])).items()}
@@ -404,8 +404,10 @@ def mixes_elsewhere(forward: Forward, batch: Batch) -> bool:
             return False
         tokens = batch.inputs[leaf.source].shape[1]
         rows = _by_example(states, batch.examples, tokens, layout_of(states))
-        if rows is None or tokens < 3:
+        if rows is None:
             return False
+        if tokens < 3:
+            return None
         here = tokens // 2
         weights = torch.linspace(1, 2, rows.shape[-1], dtype=rows.dtype, device=rows.device)
         (grad,) = backward((rows[:, here] * weights).sum().reshape(1), [leaf.tensor])

@@ -23,7 +23,19 @@ from torch.overrides import TorchFunctionMode
 
 from whence.core import trail
 from whence.core.batch import Batch
-from whence.core.call import Call, Rule, Table, is_tainted, mark_role, mark_table, role_of, table_of, tensors_in
+from whence.core.call import (
+    Call,
+    Rule,
+    Table,
+    forget_value,
+    is_tainted,
+    mark_role,
+    mark_table,
+    role_of,
+    same_marks,
+    table_of,
+    tensors_in,
+)
 from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
@@ -39,10 +51,12 @@ PLAIN = Recipe("plain")
 # Asked for a thousand times in a forward pass, and nothing to do with relevance.
 PASSED = frozenset(
     "size dim numel stride is_floating_point is_complex is_contiguous data_ptr element_size get_device "
-    "storage_offset ndimension nelement is_tensor _set_grad_enabled is_cuda register_hook requires_grad_ "
-    "__len__ len item tolist numpy is_inference has_names is_same_size untyped_storage set_ backward "
+    "storage_offset ndimension nelement is_tensor _set_grad_enabled is_cuda register_hook requires_grad "
+    "len item tolist numpy is_inference has_names is_same_size untyped_storage set backward "
     "retain_grad hash repr format bool is_nonzero _is_view".split()
 )
+CHANGES = frozenset("add sub rsub copy setitem index_add index_copy scatter scatter_add masked_scatter".split())
+"""Written in place, these make another value: x += y is no longer what x was."""
 LOOKUPS = frozenset({"embedding", "getitem", "index_select"})
 
 
@@ -111,7 +125,7 @@ class Interception(TorchFunctionMode):
         self.everywhere = everywhere
         """Whether rules apply to calls that carry no relevance as well."""
         self.follows = follows
-        """What is followed through the model: "examples", "tokens"."""
+        """What is followed through the model: "examples", and the sources whose tokens are."""
         self.wide = wide
         """Whether half precision is computed in float32: relevance that is divided and summed in it is noise."""
         self.leaves: list[Leaf] = []
@@ -151,20 +165,22 @@ class Interception(TorchFunctionMode):
             value = made[name]
             if value.is_inference():
                 value = value.clone()
-            layout = self._laid_out(value)
+            layout = self._laid_out(name, value)
             made[name] = (
                 self.leaf(name, value, layout=layout) if value.is_floating_point() else trail.begin(name, value)
             )
             mark_layout(made[name], layout)
         return made
 
-    def _laid_out(self, value: Tensor) -> Layout | None:
-        if not self.follows:
-            return None
-        counts = {"examples": value.shape[0], "tokens": value.shape[1] if value.dim() > 1 else 1}
-        return tuple(
-            Lane(axis, 1, counts[what]) if what in self.follows and counts[what] > 1 else None
-            for axis, what in enumerate(("examples", "tokens")[: len(self.follows)])
+    def _laid_out(self, name: str, value: Tensor) -> Layout | None:
+        axes = {"examples": 0, name: 1}
+        lanes = [axes.get(what, value.dim()) for what in self.follows]
+        return (
+            tuple(
+                Lane(axis, 1, value.shape[axis]) if axis < value.dim() and value.shape[axis] > 1 else None
+                for axis in lanes
+            )
+            or None
         )
 
     def leaf(self, source: str, value: Tensor, positions: Tensor | None = None, layout: Layout | None = None) -> Tensor:
@@ -187,7 +203,9 @@ class Interception(TorchFunctionMode):
     ) -> Any:
         kwargs = kwargs or {}
         name, inplace = name_of(func)
-        if name in PASSED or _active.stack[-1] is not self or (self.in_backward and not torch.is_grad_enabled()):
+        # The backward pass of a GPU runs in a thread of its own, which has the mode and no stack.
+        inner = _active.stack[-1] if _active.stack else self
+        if name in PASSED or inner is not self or (self.in_backward and not torch.is_grad_enabled()):
             return func(*args, **kwargs)
         if name == "get":
             return self._property(func, args)
@@ -214,12 +232,20 @@ class Interception(TorchFunctionMode):
         rule = self.rules.get(call.name, self.default)
         if rule is None:
             return self.without_rule(call)
-        if inplace or call.kwargs.get("inplace"):
-            self.ledger.held.before_writing(call.argument(0, "input"))
-        if not inplace:
+        writes = inplace or bool(call.kwargs.get("inplace"))
+        if not writes:
             return rule(call)
+        self.ledger.held.before_writing(call.argument(0, "input"))
+        fine = getattr(rule, "in_place_is_fine", False)
+        if not inplace:  # F.silu(x, inplace=True)
+            return rule(call) if fine else self._in_place(call, rule)
         rest = _rest_of_base(call.args[0]) if self.ledger.active else None
-        out = rule(call) if getattr(rule, "in_place_is_fine", False) else self._in_place(call, rule)
+        if fine:
+            if call.name in CHANGES:
+                forget_value(call.args[0])
+            out = rule(call)
+        else:
+            out = self._in_place(call, rule)
         self._place_base(call, out)
         if rest is not None:
             call.book("constant", call.args[0]._base, rest)
@@ -263,6 +289,7 @@ class Interception(TorchFunctionMode):
         """Detach every leaf that is not ours (parameters), and say whether anything tainted is left."""
         tainted = foreign = narrow = False
         for t in tensors_in(args, kwargs):
+            foreign = foreign or _cannot_be_kept(t)
             narrow = narrow or (self.wide and t.dtype in (torch.float16, torch.bfloat16))
             if t.requires_grad:
                 if self._is_foreign(t):
@@ -274,7 +301,7 @@ class Interception(TorchFunctionMode):
         call = Call(_nothing, "", args, kwargs, self).mapped(self._detached)
         if narrow and tainted:
             kept = call.args[:1] if inplace else ()  # what is written into stays what it is
-            call = call.mapped(widened)
+            call = call.mapped(lambda t: same_marks(widened(t), t))
             return (*kept, *call.args[len(kept) :]), call.kwargs, tainted
         return call.args, call.kwargs, tainted
 
@@ -284,11 +311,11 @@ class Interception(TorchFunctionMode):
         return isinstance(t, nn.Parameter) if self.in_backward or self.everywhere else t.is_leaf
 
     def _detached(self, t: Tensor) -> Tensor:
+        if _cannot_be_kept(t):
+            return same_marks(t.clone(), t)
         if not (t.requires_grad and self._is_foreign(t)):
             return t
         plain = t.detach()
-        if plain.is_inference():
-            plain = plain.clone()
         if sum(size > 1 for size in t.shape) > 1:
             mark_table(plain, Table())  # added rather than multiplied, it is a table of learned positions
         return plain
@@ -315,6 +342,8 @@ class Interception(TorchFunctionMode):
             table = kwargs.get("weight", args[1] if len(args) > 1 else None) if name == "embedding" else args[0]
             if isinstance(table, Tensor) and (table.is_floating_point()):
                 return self._lookup(name, index, table, func(*args, **kwargs))
+        if self.ledger.active and name_of(func).inplace:
+            self.ledger.held.before_writing(args[0])
         out = func(*args, **kwargs)
         if self.ledger.active and peek_interpreter_stack() is not None:
             self.transformed = True
@@ -377,11 +406,13 @@ class Interception(TorchFunctionMode):
 
     def _in_place(self, call: Call, rule: Rule) -> Any:
         """x.mul_(y) under a rule: the rule works on a copy, the result is written into x."""
-        target = call.args[0]
-        fresh = Call(out_of_place(call.func), call.name, (target.clone(), *call.args[1:]), call.kwargs, self)
-        if self.follows:
-            mark_layout(fresh.args[0], layout_of(target))
-        return target.copy_(rule(fresh))
+        target = call.argument(0, "input")
+        copy = same_marks(target.clone(), target)
+        options = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input")}
+        func = out_of_place(call.func) if call.is_in_place else call.func
+        made = rule(Call(func, call.name, (copy, *call.args[1:]), options, self))
+        forget_value(target)
+        return same_marks(target.copy_(made), made)
 
     def without_rule(self, call: Call) -> Any:
         """Leave the function its own gradient; book the difference and remember the name."""
@@ -407,6 +438,11 @@ def _rest_of_base(target: Any) -> Tensor | None:
         rest = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device).copy_(base)
         rest.as_strided(target.shape, target.stride(), target.storage_offset() - base.storage_offset()).zero_()
     return rest
+
+
+def _cannot_be_kept(t: Tensor) -> bool:
+    """Whether autograd refuses to keep this tensor: it was made in inference mode, and we are not in it."""
+    return t.is_inference() and t.is_floating_point() and torch.is_grad_enabled()
 
 
 def _nothing() -> None:

@@ -85,7 +85,7 @@ class Ledger(NoLedger):
         self.unsplit: dict[Entry, Tensor] = {}
         self.calls: dict[Entry, int] = defaultdict(int)
         self.open = True
-        self._by_token: dict[Entry, Tensor] = {}
+        self._by_token: dict[tuple[Entry, int], Tensor] = {}
         self._indices: dict[Entry, Tensor] = {}
         self._names = {id(m): name for name, m in modules.named_modules()} if modules is not None else {}
 
@@ -109,8 +109,7 @@ class Ledger(NoLedger):
         entry = self._entry(kind, function)
         if kind == "constant" and table is not None and _is_per_token(value, out):
             entry = self._positions(entry, table)
-        value, layout = value.detach(), layout or layout_of(out)
-        on_gradient(out, lambda grad: self._add(entry, grad, value, layout))
+        on_gradient(out, partial(self._add_held, entry, held=self.held.hold(value), layout=layout or layout_of(out)))
 
     def measure(
         self,
@@ -174,9 +173,10 @@ class Ledger(NoLedger):
         many = index.dim() > 0 and index.unique().numel() * 2 > index.shape[-1]
         return "position" if many else "constant"
 
-    def positions(self) -> Tensor | None:
-        """What position embeddings keep, per token (batch, token), where they are added to the tokens."""
-        found = [amount for entry, amount in self._by_token.items() if self.kind_of(entry) == "position"]
+    def positions(self, source: int) -> Tensor | None:
+        """What position embeddings keep, per token of a source (batch, token), where they are added to the tokens."""
+        items = self._by_token.items()
+        found = [amount for (entry, of), amount in items if of == source and self.kind_of(entry) == "position"]
         return torch.stack(found).sum(0) if found else None
 
     @property
@@ -219,8 +219,10 @@ class Ledger(NoLedger):
         with torch.no_grad(), torch._C.DisableTorchFunction():
             rows = _inner(grad, value)
             self._enter(entry, rows, layout, sign)
-            if entry.kind.startswith("position") and layout is not None and len(layout) > 1 and layout[1] is not None:
-                self._add_by_token(entry, rows, [a for a in layout if a is not None])
+            if entry.kind.startswith("position") and layout is not None:
+                for source, tokens in enumerate(layout[1:]):
+                    if tokens is not None:
+                        self._add_by_token((entry, source), rows, [a for a in (layout[0], tokens) if a is not None])
 
     def _enter(self, entry: Entry, rows: Tensor, layout: Layout | None, sign: int = 1) -> None:
         """Add amounts to an entry, split by example."""
@@ -235,10 +237,10 @@ class Ledger(NoLedger):
         books = self.amounts if amount.dim() else self.unsplit
         books[entry] = books[entry] + sign * amount if entry in books else sign * amount
 
-    def _add_by_token(self, entry: Entry, rows: Tensor, axes: list[Any]) -> None:
+    def _add_by_token(self, where: tuple[Entry, int], rows: Tensor, axes: list[Any]) -> None:
         found = summed(rows, axes)
         found = found[None] if len(axes) == 1 else found
-        self._by_token[entry] = self._by_token[entry] + found if entry in self._by_token else found
+        self._by_token[where] = self._by_token[where] + found if where in self._by_token else found
 
 
 def _is_per_token(value: Tensor, out: Tensor) -> bool:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterator
+import threading
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property
@@ -109,7 +110,7 @@ def propagate(
 
 def _followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:
     if at != "word":
-        return ("examples", "tokens")
+        return ("examples", *batch.names)
     return ("examples",) if books and batch.examples > 1 else ()
 
 
@@ -124,8 +125,8 @@ def run(mode: Interception, forward: Forward, target: Target) -> tuple[Tensor, A
         raise ValueError(f"a target must give one score per example: shape ({examples},), not {tuple(scores.shape)}")
     if not mode.leaves:
         raise ModelError(
-            "the model never looked its token ids up in an embedding table, so there is nothing to explain. "
-            "Pass the embedded input as a float tensor instead."
+            "the model never looked its token ids up in an embedding table, or did so under torch.no_grad(), so there "
+            "is nothing to explain. Pass the embedded input as a float tensor instead."
         )
     mode.in_backward = True
     if isinstance(mode.ledger, Ledger):
@@ -137,17 +138,33 @@ def run(mode: Interception, forward: Forward, target: Target) -> tuple[Tensor, A
 @contextmanager
 def intercepted(mode: Interception) -> Iterator[None]:
     """The mode in force, gradients on, and compiled parts of the model as they were written, so that it sees them."""
-    with torch.inference_mode(False), torch.enable_grad(), _as_written(), mode:
+    with torch.inference_mode(False), torch.enable_grad(), _eager, mode:
         yield
 
 
-@contextmanager
-def _as_written() -> Iterator[None]:
-    if "torch._dynamo" not in sys.modules:  # then nothing is compiled, and it is slow to import
-        yield
-        return
-    with torch.compiler.set_stance("force_eager"):
-        yield
+class _Eager:
+    """Compiled parts run as they were written while anybody explains. torch's switch is one for all threads."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+        self.stance: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.users == 0 and "torch._dynamo" in sys.modules:  # else nothing is compiled, and it is slow to import
+                self.stance = torch.compiler.set_stance("force_eager")
+                self.stance.__enter__()
+            self.users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0 and self.stance is not None:
+                self.stance.__exit__(None, None, None)
+                self.stance = None
+
+
+_eager = _Eager()
 
 
 def there_and_back(
@@ -158,10 +175,29 @@ def there_and_back(
         scores, outputs = run(mode, forward, target)
         if not scores.requires_grad:
             raise ModelError(
-                "the target does not depend on the input: no gradient path from the score to the embeddings"
+                "the target does not depend on the input in a way that this recipe sees: nothing but constants leads "
+                "to it. Explain an output before the model's last function (a logarithm, a distance, a root), run no "
+                "part of the model under torch.no_grad(), or take gradients: method='gi'"
             )
-        grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
+        reentrant = mode.recomputes and _has_checkpoint(scores.grad_fn)
+        grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=reentrant)
     return grads, scores, outputs
+
+
+def _has_checkpoint(root: Any) -> bool:
+    """Whether a part of the graph is a reentrant checkpoint, which refuses to be told where the pass ends."""
+    return any(type(node).__name__ == "CheckpointFunctionBackward" for node in nodes_under(root))
+
+
+def nodes_under(root: Any) -> Iterator[Any]:
+    """Every node of an autograd graph, once."""
+    seen, todo = {None}, [root]
+    while todo:
+        node = todo.pop()
+        if node not in seen:
+            seen.add(node)
+            yield node
+            todo.extend(parent for parent, _ in node.next_functions)
 
 
 def backward(
@@ -200,12 +236,12 @@ def _collected(
             part = at_source(leaf, scores, batch)
             relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
             if ledger and scores is not None and leaf.positions is not None and (leaf.positions < 0).any():
-                ledger.looked_up(torch.where(leaf.positions >= 0, 0.0, scores.sum(-1)), leaf.layout)
+                ledger.looked_up(torch.where(leaf.positions >= 0, 0.0, _by_place(leaf, scores)), leaf.layout)
         for name in batch.names:
             relevance.setdefault(name, torch.zeros_like(batch.inputs[name], dtype=torch.float32))
         sinks = ledger.by_kind() if ledger else {}
         if at != "word" and ledger is not None:
-            relevance, sinks = _with_positions(relevance, sinks, ledger, batch.names[0], at)
+            relevance, sinks = _with_positions(relevance, sinks, ledger, batch.names, at)
         total = _totals(relevance)
     if not (torch.isfinite(total) & torch.isfinite(target)).all():
         raise NumericsError(_not_finite(target))
@@ -234,12 +270,8 @@ SCRIPTED = {"DifferentiableGraph": "torch.jit", "CompiledFunction": "torch.compi
 
 def _names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bool) -> set[str]:
     """Nodes of the autograd graph under `root` that were made between our calls, as people know them."""
-    seen, todo, found, compiled = set(), [root], set(), set()
-    while todo:
-        node = todo.pop()
-        if node is None or node in seen:
-            continue
-        seen.add(node)
+    found, compiled = set(), set()
+    for node in nodes_under(root):
         if any(first <= node._sequence_nr() < last for first, last in gaps):
             name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
             known = next((known for part, known in SCRIPTED.items() if part in name), None)
@@ -247,7 +279,6 @@ def _names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bo
                 found.add(known or name)
             else:
                 compiled.add(name.lower())
-        todo.extend(parent for parent, _ in node.next_functions)
     if compiled:
         what = ", ".join(sorted(compiled)[:6])
         found.add("torch.vmap" if transformed else f"code outside Python, such as torch.jit ({what})")
@@ -266,27 +297,36 @@ def at_source(leaf: Leaf, scores: Tensor | None, batch: Batch) -> Tensor:
         return scores
     places = leaf.positions.reshape(-1)
     flat = torch.zeros(source.numel() + 1, device=source.device, dtype=scores.dtype)
-    flat.index_add_(0, torch.where(places >= 0, places, source.numel()), scores.sum(-1).reshape(-1))
+    flat.index_add_(0, torch.where(places >= 0, places, source.numel()), _by_place(leaf, scores).reshape(-1))
     return flat[:-1].view(source.shape)
 
 
+def _by_place(leaf: Leaf, scores: Tensor) -> Tensor:
+    """Scores of looked-up vectors (or numbers, or matrices), one for each lookup."""
+    assert leaf.positions is not None
+    return scores.flatten(leaf.positions.dim()).sum(-1) if scores.dim() > leaf.positions.dim() else scores
+
+
 def _with_positions(
-    relevance: dict[str, Tensor], sinks: dict[str, Tensor], ledger: Ledger, source: str, at: At
+    relevance: dict[str, Tensor], sinks: dict[str, Tensor], ledger: Ledger, sources: Sequence[str], at: At
 ) -> tuple[dict[str, Tensor], dict[str, Tensor]]:
-    share = ledger.positions()
-    if share is None and relevance[source].shape[1] == 1 and "position" in sinks:
-        share = sinks["position"].to(relevance[source].dtype)[:, None]  # a single token has them all
-    if share is None:
+    shares = {name: share for n, name in enumerate(sources) if (share := ledger.positions(n)) is not None}
+    rest = sinks.get("position")
+    for share in shares.values():
+        rest = None if rest is None else rest - share.sum(1, dtype=torch.float64)
+    single = [name for name in sources if name not in shares and relevance[name].shape[1] == 1]
+    if rest is not None and len(single) == 1:  # a single token has what is left
+        shares[single[0]], rest = rest.to(relevance[single[0]].dtype)[:, None], torch.zeros_like(rest)
+    if not shares or rest is None:
         raise ModelError(
             f"at={at!r} needs position embeddings that are added to the word embeddings; this model has none. "
             "Use at='word'."
         )
-    moved = share.sum(1, dtype=torch.float64)
-    sinks = {**sinks, "position": sinks["position"] - moved}
+    sinks = {**sinks, "position": rest}
     if at == "embedding":
-        return {**relevance, source: relevance[source] + share}, sinks
-    words = _totals(relevance)
-    return {source: share}, {**sinks, "word": words}
+        return {name: r + shares[name] if name in shares else r for name, r in relevance.items()}, sinks
+    zeros = {name: torch.zeros_like(r) for name, r in relevance.items()}
+    return {**zeros, **shares}, {**sinks, "word": _totals(relevance)}
 
 
 def _not_finite(target: Tensor) -> str:

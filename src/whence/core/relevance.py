@@ -268,7 +268,7 @@ def fused_attention(call: Call) -> Any:
 
 def spelled_out(q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any]) -> tuple[Tensor, Tensor]:
     """The probabilities of fused attention, and the values that they multiply."""
-    scores, v = softmax.attention_scores(q, k, v, **rest)
+    scores, v = softmax.attention_scores(q, k, **rest), softmax.repeated(v, q, rest["enable_gqa"])
     if rest["attn_mask"] is None:
         return torch.softmax(scores, -1), v
     # A token that may attend to nothing (padding before the first) attends to nothing; softmax alone would give NaN.

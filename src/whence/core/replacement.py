@@ -121,7 +121,8 @@ class _Replacer:
         if not self.keep and self.seen.layers not in self._changes:
             self.seen.layers += 1
             return call.run()
-        scores, v = softmax.attention_scores(q, k, v, **softmax.mask_arguments(a))
+        scores = softmax.attention_scores(q, k, **softmax.mask_arguments(a))
+        v = softmax.repeated(v, q, a["enable_gqa"])
         # A query that may look nowhere gets nothing, as in fused attention.
         return self._next(torch.softmax(scores, -1).nan_to_num()).to(v.dtype) @ v
 

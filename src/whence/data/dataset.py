@@ -42,6 +42,11 @@ class AbstractDataset(ABC):
         return None
 
     @property
+    def is_text(self) -> bool:
+        """Whether a record is a line of text and nothing more."""
+        return False
+
+    @property
     def is_fixed(self) -> bool:
         """Whether the fingerprint pins the rows down. If not, rows passed over on resuming are compared."""
         return True
@@ -65,6 +70,11 @@ class IterableDataset(AbstractDataset):
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.name, "rows": self.count()}
+
+    @property
+    def is_text(self) -> bool:
+        """Whether a record is a line of text and nothing more."""
+        return False
 
     @property
     def is_fixed(self) -> bool:

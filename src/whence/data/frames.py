@@ -12,7 +12,7 @@ from typing import Any
 from whence.data.dataset import AbstractDataset, Record
 from whence.errors import InputError
 
-__all__ = ["FrameDataset", "is_frame", "is_series", "values_of"]
+__all__ = ["FrameDataset", "column", "is_frame", "is_series", "listed", "values_of"]
 
 AT_ONCE = 512
 """Rows of a frame that are turned into records together."""
@@ -20,6 +20,9 @@ AT_ONCE = 512
 
 def is_frame(data: Any) -> bool:
     """Whether `data` has named columns: iterating a pandas frame gives the names, not the rows."""
+    if isinstance(getattr(data, "column_names", None), dict):  # `datasets` keeps train and test in one object
+        splits = list(data.column_names)
+        raise InputError(f"a {type(data).__name__} of {', '.join(map(repr, splits))}: pass one, data[{splits[0]!r}]")
     return any(hasattr(data, name) for name in ("columns", "column_names")) and hasattr(data, "__getitem__")
 
 
@@ -28,12 +31,13 @@ def is_series(data: Any) -> bool:
     return hasattr(data, "to_frame") and hasattr(data, "to_list")
 
 
-def names_of(frame: Any) -> list[str]:
+def names_of(frame: Any) -> list[Any]:
+    """Names of columns; numbers where a file came without a header."""
     names = getattr(frame, "column_names", None)
-    return [str(n) for n in (names if isinstance(names, (list, tuple)) else list(frame.columns))]
+    return list(names) if isinstance(names, (list, tuple)) else list(frame.columns)
 
 
-def values_of(data: Any, column: str | Sequence[str] | None = None, *, option: str = "text") -> list[Any]:
+def values_of(data: Any, column: str | int | Sequence[str] | None = None, *, option: str = "text") -> list[Any]:
     """The values of a series, or of a frame's column (tuples for several columns). Missing values are None.
 
     >>> values_of({"review": ["a gem", "so dull"]}, "review")
@@ -48,17 +52,18 @@ def values_of(data: Any, column: str | Sequence[str] | None = None, *, option: s
             f"a {type(data).__name__} with the columns {', '.join(map(repr, known))}: say which one holds the inputs, "
             f"{option}={first!r}, or pass it alone, data[{first!r}]"
         )
-    wanted = [column] if isinstance(column, str) else list(column)
+    wanted = [column] if isinstance(column, (str, int)) else list(column)
     for name in wanted:
         if name not in known:
             raise InputError(
                 f"no column {name!r}; there are {', '.join(map(repr, known))}. Say which one with {option}="
             )
-    columns = [[_plain(v) for v in list(_listed(data[name]))] for name in wanted]
-    return columns[0] if isinstance(column, str) else list(zip(*columns, strict=True))
+    columns = [[_plain(v) for v in listed(data[name])] for name in wanted]
+    return columns[0] if isinstance(column, (str, int)) else list(zip(*columns, strict=True))
 
 
-def _listed(column: Any) -> list[Any]:
+def listed(column: Any) -> list[Any]:
+    """The values of a column in their order, whatever its index says."""
     for name in ("to_list", "to_pylist", "tolist"):
         if hasattr(column, name):
             return list(getattr(column, name)())
@@ -73,6 +78,15 @@ def _plain(value: Any) -> Any:
         return None if type(value).__name__ == "NAType" else value
 
 
+def column(inputs: Any, text: str | int | Sequence[str] | None = None) -> Any:
+    """The inputs that a user passed, out of a series or a frame."""
+    if is_series(inputs) or is_frame(inputs):
+        return values_of(inputs, text)
+    if text is not None:
+        raise InputError(f"text={text!r} names a column of a frame, and the input is {type(inputs).__name__}")
+    return inputs
+
+
 class FrameDataset(AbstractDataset):
     """A frame as records."""
 
@@ -80,7 +94,7 @@ class FrameDataset(AbstractDataset):
         self.frame, self.name = frame, f"a {type(frame).__name__}"
 
     def columns(self) -> list[str]:
-        return names_of(self.frame)
+        return [str(name) for name in names_of(self.frame)]
 
     def count(self) -> int | None:
         try:
@@ -103,6 +117,6 @@ class FrameDataset(AbstractDataset):
         for first in range(start, count, AT_ONCE):
             part = self.frame.iloc[first : first + AT_ONCE] if hasattr(self.frame, "iloc") else None
             part = self.frame.slice(first, AT_ONCE) if part is None else part
-            columns = {name: [_plain(v) for v in _listed(part[name])] for name in self.columns()}
+            columns = {str(name): [_plain(v) for v in listed(part[name])] for name in names_of(self.frame)}
             for n in range(min(AT_ONCE, count - first)):
                 yield {name: values[n] for name, values in columns.items()}

@@ -11,13 +11,22 @@ from typing import Any
 import numpy as np
 
 from whence.data.dataset import BROKEN, AbstractDataset
-from whence.data.frames import FrameDataset, is_frame, is_series, values_of
+from whence.data.frames import FrameDataset, is_frame, is_series, listed, values_of
 from whence.data.opening import open_files
 from whence.errors import EmptyInputError, InputError
 
 __all__ = ["LabelledRow", "film_sentences", "labelled", "opinions", "read"]
 
 INPUTS = ("text", "sentence", "image", "img", "input", "inputs", "path")
+PAIRS = (
+    ("text", "text_pair"),
+    ("sentence1", "sentence2"),
+    ("premise", "hypothesis"),
+    ("question", "sentence"),
+    ("question", "context"),
+    ("question1", "question2"),
+)
+"""Columns that hold two texts of one input."""
 LABELS = ("label", "labels", "target", "class")
 EXTRA = ("rationale", "mask")
 
@@ -78,7 +87,7 @@ def read(path: str | Path) -> list[LabelledRow]:
     rows = [row for row in rows if not isinstance(row.input, str) or row.input.strip()]
     if not rows:
         raise EmptyInputError(f"there is no text in {str(path)!r}")
-    if data.columns() == ["text"]:
+    if data.is_text:
         rows = _split_at_tabs(rows, path.name)
     return rows
 
@@ -110,10 +119,13 @@ def film_sentences() -> list[LabelledRow]:
 
 
 def _transposed(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
-    lengths = {len(v) for v in columns.values()}
-    if len(lengths) != 1:
-        raise InputError(f"columns of different length: { {k: len(v) for k, v in columns.items()} }")
-    return [{k: v[n] for k, v in columns.items()} for n in range(lengths.pop())]
+    single = next((k for k, v in columns.items() if isinstance(v, (str, bytes)) or not isinstance(v, Iterable)), None)
+    if single is not None:
+        raise InputError(f"{single!r} is one value, not a column: pass a list of rows, [{{'text': …, 'label': …}}]")
+    held = {k: listed(v) for k, v in columns.items()}
+    if len({len(v) for v in held.values()}) != 1:
+        raise InputError(f"columns of different length: { {k: len(v) for k, v in held.items()} }")
+    return [dict(zip(held, row, strict=True)) for row in zip(*held.values(), strict=True)]
 
 
 def _row(item: Any, classes: set[str]) -> LabelledRow:
@@ -135,6 +147,9 @@ def _is_label(value: Any, classes: set[str]) -> bool:
 def _from_dict(item: Mapping[str, Any]) -> LabelledRow:
     label = next((item[k] for k in LABELS if k in item), None)
     extra = {k: item.get(k) for k in EXTRA}
+    pair = next((names for names in PAIRS if all(k in item for k in names)), None)
+    if pair is not None:
+        return LabelledRow(tuple(item[k] for k in pair), label, **extra)
     name = next((k for k in INPUTS if k in item), None)
     named = None if name is None else item[name]
     if name is None:

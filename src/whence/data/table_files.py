@@ -104,8 +104,12 @@ class LinesDataset(AbstractDataset):
         self.paths, self.name, self.kind = list(paths), name, kind
         self._wanted, self._strict = {*NAMED, *(w.lower() for w in wanted)}, strict
 
+    @property
+    def is_text(self) -> bool:
+        return self.kind == "text"
+
     def columns(self) -> list[str]:
-        if self.kind == "text":
+        if self.is_text:
             return ["text"]
         first = next(self.records(), {})
         return [c for c in first if c != BROKEN]
@@ -127,7 +131,7 @@ class LinesDataset(AbstractDataset):
     def _file(self, path: Path, read: Callable[[Path, TextIO], Iterator[Record]]) -> Iterator[Record]:
         # newline="" keeps line ends inside quoted CSV fields
         options: dict[str, Any] = {
-            "encoding": "utf-8",
+            "encoding": "utf-8-sig",  # spreadsheets begin their files with a mark
             "newline": "",
             "errors": "strict" if self._strict else "replace",
         }
@@ -158,6 +162,8 @@ class LinesDataset(AbstractDataset):
 
 def _json_lines(path: Path, file: TextIO) -> Iterator[Record]:
     for number, line in enumerate(file, 1):
+        if not line.strip():
+            continue
         try:
             record = json.loads(line)
         except ValueError as error:

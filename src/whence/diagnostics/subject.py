@@ -93,8 +93,7 @@ class Subject:
     def parts(self, copies: int = 1) -> list[list[int]]:
         """Batches of examples of about equal length, such that `copies` of each stay within the budget."""
         budget = max(self.batch_tokens // copies, max(e.cost for e in self.examples))
-        beside = self.model.beside(self.examples)
-        return list(batches(self.examples, budget, mixes=beside in ("right", "left"), alone=beside == "alone"))
+        return list(batches(self.model, self.examples, budget))
 
     def content(self, place: int) -> np.ndarray:
         """(token,): which tokens of an example are words of its own, not special ones such as [CLS]."""

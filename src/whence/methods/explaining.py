@@ -74,7 +74,7 @@ def explain_examples(
             aimed.append(model.aim(example, None if choices is None else choices[n]))
         except WhenceError as error:
             if not apart:
-                raise
+                raise (error if len(examples) == 1 else error.of_input(n)) from None
             made[n] = error
             aimed.append(None)
     todo = [(n, *held) for n, held in enumerate(aimed) if held is not None]
@@ -91,21 +91,10 @@ def _parts(
     model: AbstractAdapter, examples: list[Example], targets: list[AbstractTarget], batch_tokens: int | None
 ) -> list[list[int]]:
     """Which examples stand together. A function as target sees no padding but the input's own."""
-    if not examples:
-        return []
-    beside = model.beside(examples) if len(examples) > 1 else "equal"
     keys: list[Hashable] = [
         (id(t.function), e.shape_key) if isinstance(t, Custom) else None for e, t in zip(examples, targets, strict=True)
     ]
-    return list(
-        batches(
-            examples,
-            batch_tokens or budget_of(model.device, "explain"),
-            mixes=beside in ("right", "left"),
-            alone=beside == "alone",
-            keys=keys,
-        )
-    )
+    return list(batches(model, examples, batch_tokens or budget_of(model.device, "explain"), keys))
 
 
 def _batch(

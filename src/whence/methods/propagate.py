@@ -10,7 +10,8 @@ from typing import Annotated, Any, Literal
 from torch import Tensor
 
 from whence.core.propagation import At, Propagation, Receipt, propagate
-from whence.core.recipe import Epsilon, Gamma, Recipe, recipes
+from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, recipes
+from whence.errors import OptionError
 from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example, ExampleBatch
@@ -51,6 +52,10 @@ class Propagate(AbstractMethod):
         super().__post_init__()
         if isinstance(self.recipe, str):
             recipes[self.recipe]  # an unknown name is an error now, not later
+        if self.gamma is not None and self.epsilon is not None:
+            raise OptionError(
+                f"gamma={self.gamma:g} and epsilon={self.epsilon:g} are two rules for one layer: pass one"
+            )
 
     @property
     def name(self) -> str:
@@ -63,8 +68,13 @@ class Propagate(AbstractMethod):
     @cached_property
     def _resolved(self) -> Recipe:
         recipe = recipes[self.recipe] if isinstance(self.recipe, str) else self.recipe
-        linear = Gamma(self.gamma) if self.gamma else Epsilon(self.epsilon) if self.epsilon else recipe.linear
-        conv = Gamma(self.conv_gamma) if self.conv_gamma else recipe.conv
+        linear, conv = recipe.linear, recipe.conv
+        if self.gamma is not None:
+            linear = Gamma(self.gamma) if self.gamma else Plain()
+        if self.epsilon is not None:
+            linear = Epsilon(self.epsilon) if self.epsilon else Plain()
+        if self.conv_gamma is not None:
+            conv = Gamma(self.conv_gamma) if self.conv_gamma else Plain()
         return recipe.but(name=recipe.name, linear=linear, conv=conv)
 
     @property
@@ -78,7 +88,8 @@ class Propagate(AbstractMethod):
         recipe = self.resolved()
         chosen = {n: getattr(self, n) for n in ("at", "receipt", "epsilon", "gamma", "conv_gamma")}
         plain = {n: getattr(recipe, n) for n in ("softmax", "scores", "values", "activation", "product", "norm")}
-        return {n: v for n, v in chosen.items() if v is not None} | plain
+        layers = {n: str(rule) for n in ("linear", "conv") if not isinstance(rule := getattr(recipe, n), Plain)}
+        return {n: v for n, v in chosen.items() if v is not None} | plain | layers
 
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]

@@ -13,9 +13,11 @@ import torch
 from torch import Tensor, nn
 
 from whence import cancel
+from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
 from whence.core.layout import CannotSplit
-from whence.errors import InputError, ModelError, NumericsError, WhenceError
+from whence.core.numerics import widened
+from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
@@ -44,7 +46,7 @@ class AbstractAdapter(ABC):
         self.module = module
         self.check_training()
         self.name = name or type(module).__name__
-        self.labels = tuple(labels) or _labels_of(module)
+        self.labels = tuple(labels) or (() if self.speaks else _labels_of(module))
         self._accepted = _accepted_by(module)
         self._facts: dict[str, Any] = {}
 
@@ -78,7 +80,7 @@ class AbstractAdapter(ABC):
         found, single = self.attempt(inputs, **options)
         for n, made in enumerate(found):
             if isinstance(made, WhenceError):
-                raise made if single else type(made)(f"input {n}: {made}") from None
+                raise made if single else made.of_input(n) from None
         return [made for made in found if isinstance(made, Example)], single
 
     def attempt(self, inputs: Any, **options: Any) -> tuple[list[Example | WhenceError], bool]:
@@ -87,10 +89,20 @@ class AbstractAdapter(ABC):
         made: list[Example | WhenceError] = []
         for item in items:
             try:
-                made.append(item if isinstance(item, Example) else self.encode_one(item, **options))
+                made.append(item if isinstance(item, Example) else self._within_limit(self.encode_one(item, **options)))
             except WhenceError as error:
                 made.append(error)
+            except Exception as error:  # of a tokenizer, a template, a processor: whatever it is, it is this input's
+                failed = InputError(f"can't be encoded: {type(error).__name__}: {error}")
+                failed.__cause__ = error
+                made.append(failed)
         return made, single
+
+    def _within_limit(self, example: Example) -> Example:
+        longest = max(example.inputs[part.source.name].shape[0] for part in example.parts) if self.limit else 0
+        if self.limit is not None and longest > self.limit:
+            raise InputTooLongError(f"{longest} tokens, and the model takes at most {self.limit}: shorten the input")
+        return example
 
     def needs_weights(self, options: Mapping[str, Any]) -> bool:
         """Whether encoding runs the model."""
@@ -139,18 +151,19 @@ class AbstractAdapter(ABC):
         """What stands in the padding, per input."""
         return {}
 
-    def side_of(self, name: str) -> str:
-        """The side of the source that an input goes with."""
-        return ""
+    def goes_with(self, name: str, sources: Sequence[Source]) -> Source:
+        """The source that an input belongs to: it is that, or marks or numbers its places."""
+        return sources[0]
 
     def placed(self, name: str, value: Tensor) -> Tensor:
         """An input of a batch where the model is."""
         return value.to(self.device)
 
     def beside(self, examples: Sequence[Example]) -> padding.Beside:
-        """How examples like these may stand beside each other. The model is asked once."""
+        """How examples like these, with the same inputs, may stand beside each other. The model is asked once."""
         differ = len({e.shape_key for e in examples}) > 1
-        beside: padding.Beside = self.once(f"beside, lengths {differ}", lambda: padding.measured(self, examples))
+        what = f"beside, lengths {differ}, {sorted(examples[0].inputs)}"
+        beside: padding.Beside = self.once(what, lambda: padding.measured(self, examples))
         return beside
 
     def collate(self, examples: Sequence[Example]) -> ExampleBatch:
@@ -176,8 +189,8 @@ class AbstractAdapter(ABC):
             return self.forward(mode.prepared())
 
     def once(self, what: str, find: Callable[[], Any]) -> Any:
-        """A fact about the model that is measured once."""
-        if what not in self._facts:
+        """A fact about the model that is measured once. What could not be found out (None) is tried again."""
+        if self._facts.get(what) is None:
             self._facts[what] = find()
         return self._facts[what]
 
@@ -240,9 +253,10 @@ class AbstractAdapter(ABC):
             rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
             places = [(n, *self._placed(batch, n, t.place)) for n, t in rows]
             where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
-            weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=value.dtype)
-            picked = value[where] * weights
-            owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=value.dtype)
+            found = widened(value[where])
+            weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=found.dtype)
+            picked = found * weights
+            owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=found.dtype)
             owner[where[0], torch.arange(len(rows), device=value.device)] = 1
             part = owner @ picked
             total = part if total is None else total + part
@@ -255,6 +269,11 @@ class AbstractAdapter(ABC):
 
     def own_output(self, outputs: Any, batch: ExampleBatch, n: int, field: str) -> Tensor:
         """A field of the output of example `n`, without padding."""
+        if field not in self.fields:
+            raise InputError(
+                f"a {self.task} model gives {' and '.join(self.fields)}, not {field}: this target is not for it. "
+                "Leave target= out, or pass target=lambda outputs: …"
+            )
         value = field_of(outputs, field)
         if self.follows is None:
             return value[n]
@@ -297,10 +316,15 @@ class AbstractAdapter(ABC):
         """The class that a label of a data set means: a name, a number, or a number as text."""
         if isinstance(label, str):
             known = {name.lower() for name in self.labels}
-            text = label.strip()
-            if text.lower() in known or not text.lstrip("-").isdigit():
+            text = label if self.speaks else label.strip()
+            if text.lower() in known or not text.strip().lstrip("-").isdigit():
                 return self.find(text)
-        number = int(label)
+        try:
+            number = int(label)
+        except (TypeError, ValueError):
+            number = -1
+        if not isinstance(label, str) and (number != label or isinstance(label, bool)):
+            raise InputError(f"{label!r} is no class: pass the name of one, or its number")
         if self.labels and not 0 <= number < len(self.labels):
             shown = ", ".join(f"{n}: {name}" for n, name in enumerate(self.labels[:8]))
             raise InputError(f"the model has no class {number}; its classes are {shown}")
@@ -310,17 +334,20 @@ class AbstractAdapter(ABC):
 
     def predictions(self, outputs: Any, batch: ExampleBatch) -> list[Prediction]:
         """What the model said of each example: the classes and their scores, best first (at most ten)."""
+        nothing = [Prediction()] * batch.examples
+        if "logits" not in self.fields:
+            return nothing
         try:
             logits = field_of(outputs, "logits").detach().float()
         except InputError:
-            return [Prediction()] * batch.examples
+            return nothing
         if self.follows is not None:
             rows = [self.own_output(outputs, batch, n, "logits") for n in range(batch.examples)]
             if not all(e.rows for e in batch.rows):
-                return [Prediction()] * batch.examples
+                return nothing
             logits = torch.stack([r[e.rows[0]].detach().float() for r, e in zip(rows, batch.rows, strict=True)])
         if logits.dim() != 2:
-            return [Prediction()] * batch.examples
+            return nothing
         top = logits.topk(min(10, logits.shape[1]))
         shares = self.probabilities(logits)
         likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * batch.examples

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
 from typing import Literal
 
 import torch
 
+from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 
 __all__ = ["batches", "budget_of"]
@@ -21,31 +22,39 @@ def budget_of(device: torch.device, passes: Literal["explain", "score"]) -> int:
 
 
 def batches(
-    examples: Sequence[Example],
-    budget: int,
-    *,
-    mixes: bool = True,
-    alone: bool = False,
-    keys: Sequence[Hashable] | None = None,
+    model: AbstractAdapter, examples: Sequence[Example], budget: int, keys: Sequence[Hashable] | None = None
 ) -> Iterator[list[int]]:
     """Indices of examples in batches of about equal cost, each within `budget` tokens, padding included.
 
-    Without `mixes` the inputs of a batch have one shape. Examples with different `keys` never meet, nor do those that
-    do not share what a batch has in common.
+    The model says who may stand beside whom. Examples with different `keys` never meet, nor do those that do not have
+    the same inputs or do not share what a batch has in common.
     """
 
     def key(i: int) -> Hashable:
-        return (id(examples[i].shared) if examples[i].shared else 0, keys[i] if keys is not None else None,
-                None if mixes else examples[i].shape_key)  # fmt: skip
+        example = examples[i]
+        return id(example.shared) if example.shared else 0, frozenset(example.inputs), keys[i] if keys else None
 
+    for group in _grouped(range(len(examples)), key):
+        some = [examples[i] for i in group]
+        beside = model.beside(some) if len(some) > 1 else "alone"
+        parts = [group] if beside != "equal" else _grouped(group, lambda i: examples[i].shape_key)
+        for part in parts:
+            yield from _cut(sorted(part, key=lambda i: examples[i].cost), examples, 0 if beside == "alone" else budget)
+
+
+def _grouped(indices: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
     groups: dict[Hashable, list[int]] = {}
-    for i in sorted(range(len(examples)), key=lambda i: examples[i].cost):
+    for i in indices:
         groups.setdefault(key(i), []).append(i)
-    for group in groups.values():
-        current: list[int] = []
-        for i in group:
-            if current and (alone or (len(current) + 1) * examples[i].cost > budget):
-                yield current
-                current = []
-            current.append(i)
-        yield current
+    return list(groups.values())
+
+
+def _cut(ordered: Sequence[int], examples: Sequence[Example], budget: int) -> Iterator[list[int]]:
+    """Runs of examples, shortest first, as long as they are within the budget; at least one in each."""
+    current: list[int] = []
+    for i in ordered:
+        if current and (len(current) + 1) * examples[i].cost > budget:
+            yield current
+            current = []
+        current.append(i)
+    yield current

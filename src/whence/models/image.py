@@ -61,7 +61,21 @@ class ImageClassifier(AbstractAdapter):
         pixels = row.inputs[PIXELS]
         if pixels.dim() != 3:
             raise InputError(f"an image tensor has shape (channels, height, width), not {tuple(pixels.shape)}")
+        if not pixels.is_floating_point():
+            raise InputError(f"a tensor holds normalised pixels, not {pixels.dtype}: pass an array or a PIL image")
         return self._example(row, _shown(pixels.float().numpy(force=True)))
+
+    def _seen(self, pixels: Tensor) -> np.ndarray:
+        """The picture as the model sees it, cut and scaled, with its colours back."""
+        mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
+        values = pixels.float()
+        if mean is not None and std is not None and getattr(self.processor, "do_normalize", True):
+            mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in (mean, std))
+            values = values * std + mean
+            if not getattr(self.processor, "do_rescale", True):
+                values = values / 255
+            return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
+        return _shown(values.numpy(force=True))
 
     def _picture(self, item: Any) -> Example:
         image = _opened(item)
@@ -76,8 +90,7 @@ class ImageClassifier(AbstractAdapter):
         array = array[..., None] if array.ndim == 2 else array
         encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
         pixels = encoded[PIXELS][0]
-        size = (pixels.shape[2], pixels.shape[1])
-        return self._example(EncodedRow({PIXELS: pixels}, {}), np.asarray(image.convert("RGB").resize(size)))
+        return self._example(EncodedRow({PIXELS: pixels}, {}), self._seen(pixels))
 
     def _example(self, row: EncodedRow, shown: np.ndarray) -> Example:
         pixels = row.inputs[PIXELS]
@@ -141,6 +154,8 @@ def _opened(item: Any) -> Any:
             raise InputError(
                 f"an image array holds uint8 values from 0 to 255, not {array.dtype}; pass a tensor if it is normalised"
             )
+        if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
+            raise InputError(f"an image array has shape (height, width, 3), not {item.shape}; pass several as a list")
         return Image.fromarray(array)
     if not isinstance(item, (str, Path)):
         raise InputError(
@@ -159,6 +174,10 @@ def _opened(item: Any) -> Any:
 def _shown(pixels: np.ndarray) -> np.ndarray:
     """Normalised pixels stretched to 0…255 for people."""
     low, high = float(pixels.min()), float(pixels.max())
-    scaled = ((pixels - low) / (high - low or 1) * 255).astype(np.uint8)
-    image = np.moveaxis(scaled, 0, -1)
+    return _in_bytes((pixels - low) / (high - low or 1) * 255)
+
+
+def _in_bytes(pixels: np.ndarray) -> np.ndarray:
+    """(channel, row, column) from 0 to 255 as a picture of three colours."""
+    image = np.moveaxis(pixels.astype(np.uint8), 0, -1)
     return np.repeat(image, 3, -1) if image.shape[-1] == 1 else image[..., :3]

@@ -68,7 +68,10 @@ def load(
     Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
     files do not have would be random numbers: they are an error, unless `allow_missing=True`.
     """
+    loaded = isinstance(model, (AbstractAdapter, nn.Module, tuple, list))
+    _refuse(model, loaded, device=device, dtype=dtype, revision=revision)
     if isinstance(model, AbstractAdapter):
+        _refuse(model, loaded, task=task)
         model.check_training()
         return model
     if isinstance(model, nn.Module):
@@ -84,6 +87,16 @@ def load(
             f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, or (module, tokenizer)"
         )
     return _from_files(str(model), task, device, _dtype(dtype), revision, trust_remote_code, allow_missing)
+
+
+def _refuse(model: Any, loaded: bool, **options: Any) -> None:
+    """Options that say how to read files are an error for a model that is in memory: it is never changed."""
+    given = next((name for name, value in options.items() if loaded and value is not None), None)
+    if given is not None:
+        raise InputError(
+            f"{given}={options[given]!r} is for models that are loaded by name. This one is in memory and stays as it "
+            "is: change it yourself, model.to(…), and pass it again"
+        )
 
 
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Literal
 import torch
 from torch import Tensor
 
+from whence.core.batch import Source
 from whence.models.example import Example, ExampleBatch
 
 if TYPE_CHECKING:
@@ -70,25 +71,29 @@ def _near(a: Tensor, b: Tensor) -> bool:
 
 
 def padded(examples: Sequence[Example], model: AbstractAdapter, side: Literal["right", "left"]) -> ExampleBatch:
-    """A batch on the model's device, shorter inputs filled up on one side (those of a decoder on the right)."""
+    """A batch on the model's device, shorter inputs filled up on one side (behind what must begin its row)."""
     first = examples[0]
     sources = tuple(part.source for part in first.parts)
     fill = model.fill()
+
+    def towards(source: Source) -> Literal["right", "left"]:
+        return "right" if source.begins else side
+
+    def row_of(name: str, values: Sequence[Tensor]) -> Tensor:
+        return _stacked(values, fill.get(name, 0), towards(model.goes_with(name, sources)))
+
     stacked: dict[str, Tensor] = {}
     longest: dict[str, int] = {}
     for name in first.inputs:
-        values = [e.inputs[name] for e in examples]
-        towards = "right" if model.side_of(name) == "decoder" else side
-        stacked[name] = _stacked(values, fill.get(name, 0), towards)
+        stacked[name] = row_of(name, [e.inputs[name] for e in examples])
         longest[name] = stacked[name].shape[1] if stacked[name].dim() > 1 else 0
     looked_up = {
-        name: _stacked([e.looked_up.get(name, e.inputs[name]) for e in examples], fill.get(name, 0),
-                       "right" if model.side_of(name) == "decoder" else side)
+        name: row_of(name, [e.looked_up.get(name, e.inputs[name]) for e in examples])
         for name in {n for e in examples for n in e.looked_up}
-    }  # fmt: skip
+    }
     places = {}
     for k, source in enumerate(sources):
-        held = [_places(e, k, longest[source.name], "right" if source.side == "decoder" else side) for e in examples]
+        held = [_places(e, k, longest[source.name], towards(source)) for e in examples]
         if any(p is not None for p in held):
             places[source.name] = [p if p is not None else torch.arange(longest[source.name]) for p in held]
     moved = {k: model.placed(k, v) for k, v in stacked.items()}

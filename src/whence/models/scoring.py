@@ -11,10 +11,11 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
+from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example, ExampleBatch
-from whence.models.targets import AbstractTarget, Custom, Term, field_of
+from whence.models.targets import AbstractTarget, Custom, Term
 from whence.progress import track
 
 __all__ = ["FixedTarget", "Scorer"]
@@ -69,6 +70,8 @@ class Scorer:
 
     def logits(self, examples: Sequence[Example]) -> np.ndarray:
         """Outputs of each example (classes), at the predicting token for language models: (example, class) float32."""
+        if self.model.fields != ("logits",) or (self.model.follows is not None and not all(e.rows for e in examples)):
+            raise InputError(f"a {self.model.task} model gives no classes of an input, so this can't be measured on it")
         return np.stack(self._collected(examples, [self._key(e, None) for e in examples], None))
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -83,11 +86,8 @@ class Scorer:
         order, places = list(new), list(new.values())
         todo = [examples[n] for n in places]
         custom = targets is not None and any(t.custom is not None for t in targets)
-        beside = self.model.beside(todo) if len(todo) > 1 else "equal"
-        parts = list(
-            batches(todo, self.budget, mixes=beside in ("right", "left") and not custom, alone=beside == "alone",
-                    keys=[bool(e.looked_up) for e in todo])
-        )  # fmt: skip
+        apart = [(bool(e.looked_up), e.shape_key if custom else None) for e in todo]
+        parts = list(batches(self.model, todo, self.budget, apart))
         for part in track(parts, "model", len(todo), map(len, parts), show=self.progress):
             chosen = [todo[i] for i in part]
             wanted = [targets[places[i]] for i in part] if targets is not None else None
@@ -103,10 +103,13 @@ class Scorer:
             if targets is None:
                 return [self._row(outputs, batch, n) for n in range(len(examples))]
             if targets[0].custom is None:
-                return [np.asarray(self._sum(outputs, batch, n, t.terms)) for n, t in enumerate(targets)]
+                terms = [[_absolute(t, e) for t in goal.terms] for goal, e in zip(targets, examples, strict=True)]
+                return list(self.model.sum_of_terms(outputs, batch, terms).double().cpu().numpy())
             scores = targets[0].custom.function(outputs).double().cpu().numpy().reshape(-1)
         if len(scores) == len(examples):
             return list(scores)
+        if len(examples) == 1:
+            raise InputError(f"target {targets[0].name!r} must give one score per example, not {len(scores)}")
         return [row for e, t in zip(examples, targets, strict=True) for row in self._run([e], [t])]
 
     def _row(self, outputs: Any, batch: ExampleBatch, n: int) -> np.ndarray:
@@ -114,13 +117,6 @@ class Scorer:
         rows = batch.rows[n].rows
         row: np.ndarray = (logits[rows[0]] if rows else logits).float().cpu().numpy()
         return row
-
-    def _sum(self, outputs: Any, batch: ExampleBatch, n: int, terms: tuple[Term, ...]) -> float:
-        total = 0.0
-        for term in terms:
-            place = _absolute(term, batch.rows[n]).place
-            total += term.weight * float(field_of(outputs, term.field)[n][self.model._placed(batch, n, place)])
-        return total
 
     @staticmethod
     def _key(example: Example, target: FixedTarget | None) -> bytes:

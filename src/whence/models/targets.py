@@ -7,9 +7,11 @@ A target sees an example's own output, as if it were alone: padding is not its b
 
 from __future__ import annotations
 
+import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from numbers import Integral
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -31,6 +33,7 @@ __all__ = [
     "Term",
     "TokenLabel",
     "View",
+    "answer",
     "contrast",
     "field_of",
     "span",
@@ -135,6 +138,14 @@ class Contrast(AbstractTarget):
     this: int | str
     that: int | str
 
+    def __post_init__(self) -> None:
+        for name in ("this", "that"):
+            value = getattr(self, name)
+            if isinstance(value, (np.integer, Integral)) and not isinstance(value, bool):
+                object.__setattr__(self, name, int(value))
+            elif not isinstance(value, str):
+                raise InputError(f"contrast takes classes, labels or words, not {value!r}")
+
     def terms(self, view: View) -> tuple[list[Term], str]:
         size = _classes(view).shape[-1]
         this, that = _index_of(self.this, view, size), _index_of(self.that, view, size)
@@ -209,6 +220,8 @@ class TokenLabel(AbstractTarget):
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         logits = view.outputs("logits")
+        if logits.dim() != 2:
+            raise InputError("whence.token(…) asks about one token, and this model labels none: pass a class")
         position = self._most_certain(view, logits) if self.position is None else self.position
         if not 0 <= position < logits.shape[0]:
             raise InputError(f"token {position} does not exist: the input has {logits.shape[0]} tokens")
@@ -278,21 +291,24 @@ def _context(example: Example) -> np.ndarray:
 
 
 def _occurrences(example: Example, answer: str) -> list[tuple[int, int]]:
-    """First and last token of every place where the text of the context reads `answer`."""
+    """First and last token of every place where the context reads `answer`: whole words, or parts where none is."""
     part = example.parts[0]
-    text, wanted = example.text or "", answer.strip()
+    if not part.offsets or example.text is None:
+        raise InputError(
+            f"the input came as tokens, so {answer!r} can't be looked up in its text: pass whence.answer(start, end)"
+        )
     context = np.flatnonzero(_context(example))
-    found = []
-    begin = text.lower().find(wanted.lower()) if part.offsets and wanted else -1
-    while begin >= 0:
-        end = begin + len(wanted)
-        inside = [int(i) for i in context if part.offsets[i][0] < end and part.offsets[i][1] > begin]
-        if inside:
-            found.append((inside[0], inside[-1]))
-        begin = text.lower().find(wanted.lower(), begin + 1)
-    if not found:
-        raise InputError(f"the answer {answer!r} does not stand in the context; pass words that do")
-    return found
+    wanted = re.escape(answer.strip())
+    for pattern in (rf"(?<!\w){wanted}(?!\w)", wanted) if wanted else ():
+        found = []
+        for match in re.finditer(pattern, example.text, re.IGNORECASE):
+            begin, end = match.span()
+            inside = [int(i) for i in context if part.offsets[i][0] < end and part.offsets[i][1] > begin]
+            if inside:
+                found.append((inside[0], inside[-1]))
+        if found:
+            return found
+    raise InputError(f"the answer {answer!r} does not stand in the context; pass words that do")
 
 
 def _written(example: Example, first: int, last: int) -> str:
@@ -328,6 +344,11 @@ def contrast(this: int | str, that: int | str) -> Contrast:
 def span(start: int = 0, stop: int | None = None, *, against_runner_up: bool = True) -> Span:
     """Explain tokens `start` to `stop` of a given or generated continuation."""
     return Span(start, stop, against_runner_up)
+
+
+def answer(start: int, end: int | None = None) -> Answer:
+    """Explain the answer from token `start` to token `end` (by default the best end) of a question-answering model."""
+    return Answer(start, end)
 
 
 def token(position: int, label: int | str | None = None) -> TokenLabel:

@@ -38,6 +38,7 @@ class TextAdapter(AbstractAdapter):
     def __init__(self, module: nn.Module, tokenizer: Any = None, **options: Any):
         super().__init__(module, **options)
         self.tokenizer = tokenizer
+        self._positions = _positions(module)
         self._fills: dict[str, int] = {}
 
     @property
@@ -61,6 +62,7 @@ class TextAdapter(AbstractAdapter):
         text = config.get_text_config() if hasattr(config, "get_text_config") else config
         known = [getattr(text, n, None) for n in ("max_position_embeddings", "n_positions")]
         known.append(getattr(self.tokenizer, "model_max_length", None))
+        known.append(self._positions)
         sensible = [int(k) for k in known if isinstance(k, int) and 0 < k < 10**7]
         return min(sensible) if sensible else None
 
@@ -151,12 +153,13 @@ class TextAdapter(AbstractAdapter):
         shown = ids.tolist() if places is None else [int(ids[i]) for i in places]
         if not shown:
             raise EmptyInputError("there are no tokens to explain")
-        if self.tokenizer is None:
-            names, special = tuple(str(i) for i in shown), (False,) * len(shown)
-        else:
-            names, special = spell_tokens(self.tokenizer, shown), special_in(self.tokenizer, shown)
         sides = (side,) * len(shown) if side else ()
-        return Features(source, (len(shown),), names, special=special, sides=sides, places=places)
+        special = special_in(self.tokenizer, shown)
+        return Features(source, (len(shown),), self._names(shown), special=special, sides=sides, places=places)
+
+    def _names(self, ids: Sequence[int]) -> tuple[str, ...]:
+        """Tokens as they read; their numbers where there is no tokenizer."""
+        return tuple(map(str, ids)) if self.tokenizer is None else spell_tokens(self.tokenizer, ids)
 
     # -- perturbing ------------------------------------------------------------------------------------------
 
@@ -195,22 +198,26 @@ class TextAdapter(AbstractAdapter):
         keep[torch.from_numpy(gone)] = False
         if not keep.any() or part.count == len(gone):
             raise InputError("every token would be deleted; leave at least one (special tokens, for instance)")
-        side = part.source.side
         inputs = {
-            k: v[keep] if v.dim() and v.shape[0] == length and self.side_of(k) == side else v
+            k: v[keep] if v.dim() and v.shape[0] == length and self.goes_with(k, self.sources) == part.source else v
             for k, v in example.inputs.items()
         }
+        places = part.places or range(length)
+        kept = [i for i, p in enumerate(places) if bool(keep[p])]
         rows = example.rows
         if part.source.name == self.follows:
-            rows = tuple(int(keep[: r + 1].sum()) - 1 for r in rows)
-        kept = [i for i, p in enumerate(part.places or range(length)) if bool(keep[p])]
+            rows = tuple(sum(i <= r for i in kept) - 1 for r in rows)
+            if min(rows, default=0) < 0:
+                raise InputError("everything before a token that is asked about would be deleted. Use fill='mask'")
+        moved = torch.cumsum(keep, 0) - 1  # where what is left stands
 
         def pick(values: tuple[Any, ...]) -> tuple[Any, ...]:
             return tuple(values[i] for i in kept) if values else ()
 
         left = replace(
             part, shape=(len(kept),), names=pick(part.names), offsets=pick(part.offsets), word_ids=pick(part.word_ids),
-            special=pick(part.special), sides=pick(part.sides), places=None,
+            special=pick(part.special), sides=pick(part.sides),
+            places=None if part.places is None else tuple(int(moved[places[i]]) for i in kept),
         )  # fmt: skip
         parts = tuple(left if p is part else p for p in example.parts)
         looked_up = {k: v[keep] if k == part.source.name else v for k, v in example.looked_up.items()}
@@ -233,6 +240,13 @@ class TextAdapter(AbstractAdapter):
             found = next((i for i in known if i is not None), None)
             self._fills[fill] = int(found) if found is not None else self._pad_id or 0
         return self._fills[fill]
+
+
+def _positions(module: nn.Module) -> int | None:
+    """The longest input that a table of positions allows which begins to count behind its padding (RoBERTa's)."""
+    tables = (m for name, m in module.named_modules() if name.endswith("position_embeddings"))
+    found = [m.num_embeddings - m.padding_idx - 1 for m in tables if getattr(m, "padding_idx", None) is not None]
+    return min(found, default=None)
 
 
 def _parts(item: Any) -> tuple[list[Any], bool]:
@@ -294,6 +308,20 @@ class QuestionAnswering(TextAdapter):
     @property
     def follows(self) -> str | None:
         return IDS.name
+
+    def _from_row(self, row: EncodedRow) -> Example:
+        example = super()._from_row(row)
+        (part,) = example.parts
+        return replace(example, parts=(replace(part, sides=self._sides(row, part)),))
+
+    def _sides(self, row: EncodedRow, part: Features) -> tuple[str, ...]:
+        """Question and context of a pair that came encoded: by their types, or by what stands between them."""
+        places = list(part.places or range(part.count))
+        types, ids = row.inputs.get("token_type_ids"), row.inputs[IDS.name]
+        if types is not None and len(types.unique()) > 1:
+            return tuple("second" if types[p] else "first" for p in places)
+        ends = [p for p in places if int(ids[p]) == getattr(self.tokenizer, "sep_token_id", None)]
+        return tuple("second" if p > ends[0] else "first" for p in places) if len(ends) > 1 else ()
 
     def default_target(self, example: Example) -> AbstractTarget:
         return Answer()

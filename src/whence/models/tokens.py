@@ -22,7 +22,10 @@ def _spelled(tokenizer: Any, i: int) -> str:
 
 
 def special_in(tokenizer: Any, ids: Sequence[int]) -> tuple[bool, ...]:
-    """Which ids are special tokens. An unknown character is none, unless its id means something else as well."""
+    """Which ids are special tokens. An unknown character is none, unless its id means something else as well.
+
+    Without a tokenizer nobody knows.
+    """
     special = set(getattr(tokenizer, "all_special_ids", ()))
     names = ("bos", "eos", "sep", "cls", "pad", "mask")
     meant = {getattr(tokenizer, f"{name}_token_id", None) for name in names}

@@ -14,7 +14,7 @@ from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError
 from whence.models.encoded import EncodedRow
 from whence.models.example import Example, Features
-from whence.models.targets import AbstractTarget, Class, Contrast, Next, Span
+from whence.models.targets import AbstractTarget, Class, Contrast, Custom, Next, Span
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import spans_of, special_in, spell_tokens
 
@@ -23,7 +23,7 @@ __all__ = ["CausalLM", "MaskedLM", "Seq2SeqLM"]
 ANCHORS = ("\n", ".", "a", "x")
 """What a continuation is tokenized behind where its prompt can't be seen: it must not be taken for a first word."""
 ENCODER = replace(IDS, side="source")
-DECODER = Source("decoder_input_ids", "token", "decoder", "decoder_attention_mask")
+DECODER = Source("decoder_input_ids", "token", "decoder", "decoder_attention_mask", begins=True)
 
 
 def _still_wanted(ids: Tensor, scores: Any, **options: Any) -> Tensor:
@@ -45,7 +45,7 @@ class _LanguageModel(TextAdapter):
         return Span() if example.written else Next()
 
     def spell(self, index: int) -> str:
-        return spell_tokens(self.tokenizer, [index])[0] if self.tokenizer is not None else f"token {index}"
+        return self._names([index])[0] if self.tokenizer is not None else f"token {index}"
 
     def read(self, ids: Sequence[int]) -> str:
         if self.tokenizer is None:
@@ -64,21 +64,21 @@ class _LanguageModel(TextAdapter):
             f"or all of them: explain(…, continuation={label!r}, target=whence.span())"
         )
 
-    def ids_of(self, text: str, before: str | None = None) -> list[int]:
-        """The tokens of a text that goes on after `before`; alone, as it would stand in the middle of a text."""
-        if self.tokenizer is None:
-            raise InputError(f"no tokenizer to look up the token {text!r}; pass its id")
-        for start in (*([before] if before else []), *ANCHORS):
+    def ids_of(self, text: str) -> list[int]:
+        """The tokens of a text as it would stand in the middle of another."""
+        for start in ANCHORS:
             known, whole = self._plain_ids(start), self._plain_ids(start + text)
             if whole[: len(known)] == known and len(whole) > len(known):
                 return whole[len(known) :]
         return self._plain_ids(text)
 
     def _plain_ids(self, text: str) -> list[int]:
+        if self.tokenizer is None:
+            raise InputError(f"this model came without a tokenizer, so {text!r} can't be read: pass ids")
         return list(self.tokenizer(text, add_special_tokens=False, verbose=False)["input_ids"])
 
-    def _mask(self, example: Example, ids: Tensor) -> Tensor:
-        mask = example.inputs.get(IDS.mask or "")
+    def _mask(self, row: Mapping[str, Tensor], ids: Tensor) -> Tensor:
+        mask = row.get(IDS.mask or "")
         return torch.ones_like(ids) if mask is None else mask[None].to(ids.device)
 
     @property
@@ -96,28 +96,29 @@ class MaskedLM(_LanguageModel):
     def read(self, ids: Sequence[int]) -> str:
         return " … ".join(map(self.spell, ids))
 
-    def ids_of(self, text: str, before: str | None = None) -> list[int]:
-        if self.tokenizer is None:
-            raise InputError(f"no tokenizer to look up the token {text!r}; pass its id")
+    def ids_of(self, text: str) -> list[int]:
         return self._plain_ids(text)
 
     def encode_one(self, item: Any, **options: Any) -> Example:
-        return self._at_masks(super().encode_one(item, **options))
-
-    def _at_masks(self, example: Example) -> Example:
-        mask = getattr(self.tokenizer, "mask_token_id", None)
+        example = super().encode_one(item, **options)
         part = example.parts[0]
         ids = example.inputs[IDS.name].tolist()
         shown = ids if part.places is None else [ids[p] for p in part.places]
-        rows = tuple(n for n, i in enumerate(shown) if i == mask)
-        if mask is None:
+        mask = getattr(self.tokenizer, "mask_token_id", None)
+        return replace(example, rows=tuple(n for n, i in enumerate(shown) if mask is not None and i == mask))
+
+    def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
+        aimed = super().aim(example, choice)
+        if example.rows or isinstance(aimed[1], Custom):
+            return aimed
+        if self.tokenizer is None:
             raise InputError(
-                "this model came without a tokenizer, so its mask token is not known: pass target=function"
+                "this model came without a tokenizer, so its mask token is not known. Pass target=lambda outputs: …"
             )
-        if not rows:
-            name = getattr(self.tokenizer, "mask_token", "[MASK]")
-            raise InputError(f"put the model's mask token {name!r} where it should predict a word")
-        return replace(example, rows=rows)
+        raise InputError(
+            f"put the model's mask token {self.blank!r} where it should predict a word, or pass "
+            "target=lambda outputs: …"
+        )
 
 
 class CausalLM(_LanguageModel):
@@ -152,15 +153,15 @@ class CausalLM(_LanguageModel):
     def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
         """A word of several tokens is written into the input up to the token that decides, and explained there."""
         if isinstance(choice, str) and not example.written:
-            ids = self.ids_of(choice, self._before(example))
+            prompt, (ids,) = self._followed_by(example, choice)
             if len(ids) == 1:
-                return example, Class(ids[0])
-            return self._with_written(example, ids), Span(against_runner_up=False)
+                return prompt, Class(ids[0])
+            return self._with_written(prompt, ids), Span(against_runner_up=False)
         words = isinstance(choice, Contrast) and (isinstance(choice.this, str) or isinstance(choice.that, str))
         if words and not example.written:
-            this, that = (self._ids(example, word) for word in (choice.this, choice.that))
-            common = next((n for n, (a, b) in enumerate(zip(this, that, strict=False)) if a != b), None)
-            if common is None:
+            example, (this, that) = self._followed_by(example, choice.this, choice.that)
+            common = _common(this, that)
+            if common == min(len(this), len(that)):
                 raise InputError(
                     f"{choice.this!r} and {choice.that!r} do not differ in any token that both have: nothing decides "
                     "between them"
@@ -169,38 +170,56 @@ class CausalLM(_LanguageModel):
             return replace(made, rows=made.rows[-1:], written=()), Contrast(this[common], that[common])
         return super().aim(example, choice)
 
-    def _ids(self, example: Example, word: int | str) -> list[int]:
-        return [word] if isinstance(word, int) else self.ids_of(word, self._before(example))
+    def _followed_by(self, example: Example, *words: int | str) -> tuple[Example, list[list[int]]]:
+        """The prompt, open at its end, and the tokens of what may follow it.
 
-    def _before(self, example: Example) -> str | None:
-        """The text that goes before what is written, where it is known."""
-        return example.text
+        Prompt and word are tokenized as one text. Where they grow together ("Once upon a " and "time"), the prompt ends
+        before the token that both have a part in.
+        """
+        prompt = _open_ended(example)
+        texts = [word for word in words if isinstance(word, str)]
+        known = self._plain_ids(prompt.text) if prompt.text else []
+        if not known or prompt.inputs[IDS.name].tolist()[-len(known) :] != known:  # encoded elsewhere, cut, padded
+            return prompt, [[word] if isinstance(word, int) else self.ids_of(word) for word in words]
+        whole = {word: self._plain_ids(f"{prompt.text}{word}") for word in texts}
+        common = min([len(known), *(_common(known, ids) for ids in whole.values())])
+        kept = prompt.count - len(known) + common
+        if not kept:
+            return prompt, [[word] if isinstance(word, int) else self.ids_of(word) for word in words]
+        if common < len(known):
+            prompt = _cut(prompt, kept)
+        return prompt, [[word] if isinstance(word, int) else whole[word][common:] for word in words]
 
     def continued(self, prompt: Example, text: str) -> Example:
         """The prompt with `text` written behind it. Both are tokenized as one."""
-        ids = self.ids_of(text, self._before(prompt))
+        if not isinstance(text, str):
+            raise InputError(f"continuation= is one text, not {type(text).__name__}: explain several one by one")
+        whole = prompt.text
+        prompt, (ids,) = self._followed_by(prompt, text)
         if not ids:
             raise EmptyInputError("the continuation is empty: there is nothing to explain")
-        return self._with_written(_open_ended(prompt), ids, text)
+        return self._with_written(prompt, ids, None if whole is None else whole + text)
 
-    def _with_written(self, prompt: Example, ids: Sequence[int], text: str | None = None) -> Example:
-        """Ids behind a prompt. The last of them predicts nothing that is explained, so it is not an input."""
+    def _with_written(self, prompt: Example, ids: Sequence[int], whole: str | None = None) -> Example:
+        """Ids behind a prompt. The last of them predicts nothing that is explained, so it is not an input.
+
+        `whole` is the text of both, where it is known.
+        """
         if not ids:
             raise EmptyInputError("the model generated nothing; pass continuation='…' to explain")
         part = prompt.parts[0]
         more = list(ids[:-1])
-        end = part.count if part.places is None else part.places[-1] + 1  # what follows is padding
-        row = {k: v[:end] if v.shape[:1] == prompt.inputs[IDS.name].shape else v for k, v in prompt.inputs.items()}
+        row = _without_tail(prompt)
         old = row[IDS.name]
         row = {k: _longer(k, v, more) if v.shape == old.shape else v for k, v in row.items()}
-        names, offsets = self._spelled(prompt, ids, text)
+        names, offsets, words = self._spelled(ids, whole)
         length, total = part.count, part.count + len(more)
         features = Features(
             part.source,
             (total,),
             part.names + names,
             offsets=part.offsets + offsets if part.offsets and offsets else (),
-            word_ids=(),
+            word_ids=part.word_ids + words if part.word_ids and len(words) == len(more) else (),
             special=part.special + special_in(self.tokenizer, more),
             sides=("prompt",) * length + ("continuation",) * len(more),
             places=None if part.places is None else part.places + tuple(range(len(old), len(old) + len(more))),
@@ -209,30 +228,31 @@ class CausalLM(_LanguageModel):
             prompt,
             inputs=row,
             parts=(features,),
-            text=prompt.text if text is None or prompt.text is None else prompt.text + text,
+            text=prompt.text if whole is None else whole,
             rows=tuple(range(length - 1, length - 1 + len(ids))),
             written=tuple(int(i) for i in ids),
         )
 
     def _spelled(
-        self, prompt: Example, ids: Sequence[int], text: str | None
-    ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...]]:
-        """The tokens of a continuation that are inputs, as they read, and where they stand in the whole text."""
-        pieces = spell_tokens(self.tokenizer, ids[:-1])
-        if text is None or prompt.text is None or not getattr(self.tokenizer, "is_fast", False):
-            return pieces, ()
-        encoding = self.tokenizer(prompt.text + text, add_special_tokens=False, verbose=False)
+        self, ids: Sequence[int], whole: str | None
+    ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], tuple[int | None, ...]]:
+        """The tokens of a continuation that are inputs: as they read, where they stand in the text, in which words."""
+        pieces = self._names(ids[:-1])
+        if whole is None or not getattr(self.tokenizer, "is_fast", False):
+            return pieces, (), ()
+        encoding = self.tokenizer(whole, add_special_tokens=False, verbose=False)
         if list(encoding["input_ids"][-len(ids) :]) != list(ids):
-            return pieces, ()
-        spans = spans_of(self.tokenizer, encoding, [prompt.text + text])
+            return pieces, (), ()
+        spans = spans_of(self.tokenizer, encoding, [whole])
         own = slice(len(spans["names"]) - len(ids), len(spans["names"]) - 1)
-        return spans["names"][own], spans["offsets"][own]
+        return spans["names"][own], spans["offsets"][own], spans["word_ids"][own]
 
     def _generated(self, prompt: Example, count: int) -> list[int]:
+        row = _without_tail(prompt)
         with torch.no_grad():
-            start = prompt.inputs[IDS.name][None].to(self.device)
+            start = row[IDS.name][None].to(self.device)
             out = self.generator.generate(
-                start, attention_mask=self._mask(prompt, start), max_new_tokens=count, do_sample=False,
+                start, attention_mask=self._mask(row, start), max_new_tokens=count, do_sample=False,
                 pad_token_id=self.fill()[IDS.name], stopping_criteria=[_still_wanted],
             )  # fmt: skip
         return [int(i) for i in out[0, start.shape[1] :]]
@@ -255,14 +275,30 @@ def _open_ended(prompt: Example) -> Example:
     count = part.count
     while part.offsets and count > 1 and part.special[count - 1] and part.offsets[count - 1] == (0, 0):
         count -= 1
-    if count == part.count:
-        return prompt
-    cut = replace(
+    return prompt if count == part.count else _cut(prompt, count)
+
+
+def _cut(prompt: Example, count: int) -> Example:
+    """The first tokens of a prompt."""
+    part = prompt.parts[0]
+    first = replace(
         part, shape=(count,), names=part.names[:count], offsets=part.offsets[:count], word_ids=part.word_ids[:count],
         special=part.special[:count], sides=part.sides[:count],
     )  # fmt: skip
     inputs = {k: v[:count] for k, v in prompt.inputs.items()}
-    return replace(prompt, inputs=inputs, parts=(cut,), rows=(count - 1,))
+    return replace(prompt, inputs=inputs, parts=(first,), rows=(count - 1,))
+
+
+def _common(a: Sequence[int], b: Sequence[int]) -> int:
+    """With how many ids two lists begin alike."""
+    return next((n for n, (x, y) in enumerate(zip(a, b, strict=False)) if x != y), min(len(a), len(b)))
+
+
+def _without_tail(prompt: Example) -> dict[str, Tensor]:
+    """The inputs of a prompt up to its last token: what follows is padding."""
+    places, length = prompt.parts[0].places, prompt.inputs[IDS.name].shape[0]
+    end = length if places is None else places[-1] + 1
+    return {k: v[:end] if v.dim() and v.shape[0] == length else v for k, v in prompt.inputs.items()}
 
 
 def _is_chat(item: Any) -> bool:
@@ -283,8 +319,8 @@ class Seq2SeqLM(_LanguageModel):
     def follows(self) -> str | None:
         return DECODER.name
 
-    def side_of(self, name: str) -> str:
-        return DECODER.side if name.startswith("decoder_") else ENCODER.side
+    def goes_with(self, name: str, sources: Sequence[Source]) -> Source:
+        return DECODER if name.startswith("decoder_") else ENCODER
 
     def default_target(self, example: Example) -> AbstractTarget:
         return Span() if example.written else Next()
@@ -293,6 +329,8 @@ class Seq2SeqLM(_LanguageModel):
         return options.get("continuation") is None
 
     def _from_row(self, row: EncodedRow) -> Example:
+        if "labels" in row.inputs:
+            raise InputError(f"'labels' are for training: pass {DECODER.name!r}, or continuation='…', in their place")
         inputs = {DECODER.name: torch.tensor([self._start()]), **row.inputs}
         parts = (self._features(ENCODER, inputs, "source"), self._features(DECODER, inputs, "decoder"))
         return Example(inputs, parts, shared=row.shared, rows=(parts[1].count - 1,))
@@ -312,7 +350,7 @@ class Seq2SeqLM(_LanguageModel):
             if DECODER.name in item.inputs:
                 raise InputError(f"pass either {DECODER.name!r} or continuation= and generate=, not both")
         if continuation is not None:
-            chosen = list(self.tokenizer(text_target=continuation)["input_ids"])
+            chosen = list(self._reader(text_target=continuation)["input_ids"])
         else:
             chosen = self._generated(source, 32 if generate is None else generate)
         if not chosen:
@@ -329,7 +367,7 @@ class Seq2SeqLM(_LanguageModel):
         with torch.no_grad():
             ids = source.inputs[IDS.name][None].to(self.device)
             out = self.generator.generate(
-                ids, attention_mask=self._mask(source, ids), max_new_tokens=count, do_sample=False, num_beams=1,
+                ids, attention_mask=self._mask(source.inputs, ids), max_new_tokens=count, do_sample=False, num_beams=1,
                 stopping_criteria=[_still_wanted],
             )  # fmt: skip
         return [int(i) for i in out[0, 1:]]

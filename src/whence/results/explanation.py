@@ -56,7 +56,7 @@ class Explanation(Drawn):
     """Model, versions, options: what it takes to do this again."""
 
     def __post_init__(self) -> None:
-        scores = np.asarray(self.scores, dtype=np.float32)
+        scores = np.array(self.scores, dtype=np.float32)  # a copy: the caller's array stays as it is
         scores.setflags(write=False)
         object.__setattr__(self, "scores", scores)
         if self.tokens and len(self.tokens) != scores.shape[0]:
@@ -133,6 +133,8 @@ class Explanation(Drawn):
 
     def without_first(self) -> Explanation:
         """The same without the first token, which causal models use as a place to rest; see `left_out`."""
+        if not self.tokens:
+            raise InputError("this explanation has no tokens, so there is no first one to leave out")
         return self._kept([i > 0 for i in range(len(self.tokens))])
 
     def _kept(self, keep: list[bool]) -> Explanation:

@@ -33,6 +33,7 @@ class AttentionMaps:
     stamp: dict[str, Any] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "maps", tuple(m.view() for m in self.maps))
         for m in self.maps:
             m.setflags(write=False)
 

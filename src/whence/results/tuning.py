@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from whence import files
 from whence.errors import InputError
 from whence.results.evaluation import Difference, Evaluation
 
@@ -68,8 +69,7 @@ class Tuning:
         if kind == ".json":
             return Path(self.recipe.save(path))
         if kind in (".md", ".txt"):
-            path.write_text(str(self) + "\n", encoding="utf-8")
-            return path
+            return files.write(path, str(self) + "\n")
         if kind in (".html", ".csv", ".parquet", ".svg", ".pdf", ".png"):
             return self.held_out.save(path)
         raise InputError(

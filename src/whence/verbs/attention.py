@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
+from whence.data.frames import column
 from whence.methods.attention.attention_method import check_maps, cropped
 from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
@@ -13,15 +15,17 @@ from whence.stamp import versions
 __all__ = ["attention"]
 
 
-def attention(model: Any, inputs: Any, *, truncate: bool = False) -> Any:
+def attention(model: Any, inputs: Any, *, text: str | int | Sequence[str] | None = None, truncate: bool = False) -> Any:
     """Attention maps (layer, head, query, key) of any model, fused attention included; a list for a list.
+
+    `text` names the column of a frame, as in `whence.explain`.
 
     >>> import whence
     >>> whence.attention("sentiment", "a gem").array.shape[-2:]
     (4, 4)
     """
     adapter = load(model)
-    examples, single = adapter.encode(inputs, truncate=truncate)
+    examples, single = adapter.encode(column(inputs, text), truncate=truncate)
     method = AttentionLast()
     results = []
     for example in examples:

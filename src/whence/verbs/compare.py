@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
+import numpy as np
+
 from whence.errors import InputError
+from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
+from whence.models.scoring import Scorer
+from whence.options import Count, check
 from whence.results import Comparison
 from whence.verbs.explain import explain
 
@@ -20,7 +25,7 @@ def compare(
     target: Any = None,
     **options: Any,
 ) -> Comparison:
-    """One input, several methods, the same target (or each of a list of targets; "all" for every class).
+    """One input, several methods, the same target (or each of a list of targets; "all" for the ten likeliest classes).
 
     >>> import whence
     >>> whence.compare("sentiment", "a gem", ["gi", "lrp"], target="all").targets
@@ -28,7 +33,7 @@ def compare(
     """
     adapter = load(model)
     if target == "all":
-        target = list(classes(adapter, inputs))
+        target = _likeliest(adapter, inputs, 10, options)
     targets = target if isinstance(target, (list, tuple)) else [target]
     names = list(methods)
     if not names:
@@ -41,7 +46,16 @@ def compare(
 
 def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
     """The classes of a classifier, likeliest first for this input, `most` of them at most."""
-    found = explain(model, inputs, "gi", receipt="short")
-    if isinstance(found, list):
-        raise InputError("classes takes one input; call it in a loop for several")
-    return tuple(found.prediction.labels[:most])
+    adapter = load(model)
+    check("most", most, Count, "classes")
+    return tuple(adapter.spell(index) for index in _likeliest(adapter, inputs, most, {}))
+
+
+def _likeliest(adapter: AbstractAdapter, inputs: Any, most: int, options: Mapping[str, Any]) -> list[int]:
+    """Numbers of the outputs of the highest scores."""
+    chosen = {k: options[k] for k in ("truncate", "continuation", "generate") if options.get(k) is not None}
+    examples, single = adapter.encode(inputs, **chosen)
+    if not single:
+        raise InputError("pass one input; call it in a loop for several")
+    (scores,) = Scorer(adapter).logits(examples)
+    return [int(i) for i in np.argsort(-scores.reshape(-1), kind="stable")[:most]]

@@ -9,7 +9,7 @@ from typing import Any
 
 from whence.core.propagation import Receipt
 from whence.core.recipe import Recipe
-from whence.errors import InputError
+from whence.errors import InputError, OptionError
 from whence.evaluation.cases import Case, cases_of
 from whence.evaluation.explainers import Explainer, from_function
 from whence.evaluation.measures.conservation_error import ConservationError
@@ -21,6 +21,7 @@ from whence.methods.propagate import Propagate
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.models.targets import Class
+from whence.options import Count, check
 from whence.results import Explanation
 from whence.results.evaluation import Evaluation
 
@@ -69,6 +70,10 @@ def evaluate(
         resume: path of a journal. When interrupted, the same call goes on where it stopped.
         batch_tokens: tokens in a batch, padding included.
     """
+    check("limit", limit, Count | None, "evaluate")
+    check("batch_tokens", batch_tokens, Count | None, "evaluate")
+    if target is not None:
+        check("target", target, TargetChoice, "evaluate")
     adapter = load(model)
     chosen = target or ("true" if protocol == "ali" else "predicted")
     switches = {"protocol": protocol, "order": order, "fill": fill, "special": special}
@@ -137,11 +142,16 @@ def _distinct(explainers: list[Explainer]) -> list[Explainer]:
 
 def _named(items: Any, switches: dict[str, Any]) -> dict[str, AbstractMetric]:
     made: dict[str, AbstractMetric] = {}
-    for item in _listed(items, "metrics"):
+    given = _listed(items, "metrics")
+    for item in given:
         pair = isinstance(item, tuple)
         metric = as_metric(item[1] if pair else item, **switches)
         name = item[0] if pair else metric.name
         if name in made:
             raise InputError(f"two metrics are called {name!r}: name them, metrics=[('first', …), ('second', …)]")
         made[name] = metric
+    by_name = [m for item, m in zip(given, made.values(), strict=True) if isinstance(item, str)]
+    for switch, value in switches.items():
+        if value is not None and not any(hasattr(metric, switch) for metric in by_name):
+            raise OptionError(f"{switch}={value!r}: no metric that was given by its name has this switch")
     return made

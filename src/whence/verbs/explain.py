@@ -10,7 +10,7 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from whence.core.recipe import Recipe
-from whence.data.frames import is_frame, is_series, values_of
+from whence.data.frames import column, is_series, values_of
 from whence.errors import InputError, WhenceError
 from whence.methods.explaining import as_method, explain_examples, renamed
 from whence.methods.method import AbstractMethod
@@ -34,7 +34,7 @@ def explain(
     method: str | AbstractMethod | Recipe = "lrp",
     target: Any = None,
     *,
-    text: str | Sequence[str] | None = None,
+    text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
@@ -51,7 +51,7 @@ def explain(
     method: str | AbstractMethod | Recipe = "lrp",
     target: Any = None,
     *,
-    text: str | Sequence[str] | None = None,
+    text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
@@ -68,7 +68,7 @@ def explain(
     method: str | AbstractMethod | Recipe = "lrp",
     target: Any = None,
     *,
-    text: str | Sequence[str] | None = None,
+    text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
@@ -84,7 +84,7 @@ def explain(
     method: str | AbstractMethod | Recipe = "lrp",
     target: Any = None,
     *,
-    text: str | Sequence[str] | None = None,
+    text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
@@ -119,14 +119,16 @@ def explain(
     """
     check("on_error", on_error, Literal["raise", "skip"], "explain")
     check("batch_tokens", batch_tokens, Count | None, "explain")
+    check("special_tokens", special_tokens, bool, "explain")
+    check("truncate", truncate, bool, "explain")
     adapter = load(model)
     chosen = as_method(method, **options)
     encoding = _encoding(adapter, truncate, continuation, generate)
-    found, single = adapter.attempt(_column(inputs, text), **encoding)
+    found, single = adapter.attempt(column(inputs, text), **encoding)
     failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
     if failed and (single or on_error == "raise"):
         n, error = next(iter(failed.items()))
-        raise error if single else type(error)(f"input {n}: {error}") from None
+        raise error if single else error.of_input(n) from None
     choices = _choices(target, len(found))
     good = [n for n in range(len(found)) if n not in failed]
     made = explain_examples(
@@ -152,15 +154,6 @@ def explain(
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         warnings.warn(f"{len(failed)} of {len(found)} inputs skipped. {lines}{more}", SkippedWarning, stacklevel=2)
     return results[0] if single else results
-
-
-def _column(inputs: Any, text: str | Sequence[str] | None) -> Any:
-    """The inputs, out of a series or a frame."""
-    if is_series(inputs) or is_frame(inputs):
-        return values_of(inputs, text)
-    if text is not None:
-        raise InputError(f"text={text!r} names a column of a frame, and the input is {type(inputs).__name__}")
-    return inputs
 
 
 def _encoding(

@@ -19,6 +19,7 @@ from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Class, Contrast
+from whence.options import check
 from whence.progress import track
 from whence.results.concept_scores import TCAV
 from whence.stamp import versions
@@ -167,6 +168,9 @@ def _check_options(
             "a concept vector needs something to set the concept against: pass counter= (another concept) or randoms= "
             "(a pool of random inputs)"
         )
+    for name, value in {"runs": runs, "size": size, "folds": folds, "batch_size": batch_size}.items():
+        check(name, value, int | None, "tcav")
+    check("alpha", alpha, float, "tcav")
     if runs < 3:
         raise InputError(f"runs={runs}: the significance test needs at least 3, better 30")
     if size is not None and size < 3:

@@ -18,6 +18,7 @@ from whence.evaluation.running import TargetChoice, run
 from whence.evaluation.search import SPACE, Judge, Search, choices_of, search
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
+from whence.options import Count, check
 from whence.progress import track
 from whence.results.tuning import Effect, Tuning
 from whence.verbs.evaluate import as_explainer
@@ -62,6 +63,9 @@ def tune(
     adapter, judge = load(model), as_metric(metric)
     if judge.better == "" or judge.columns:
         raise InputError(f"can't tune by {judge.name!r}: it does not say which of two recipes is better")
+    check("budget", budget, Count, "tune")
+    if name in recipes:
+        raise InputError(f"name={name!r} is a preset, which the found recipe is compared with: choose another name")
     if budget < len(recipes):
         raise InputError(f"budget={budget}: the {len(recipes)} presets are tried first, so it must be larger")
     search_on, report_on = _split(adapter, data, calibration, held_out, seed, truncate)

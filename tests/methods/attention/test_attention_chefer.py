@@ -218,7 +218,7 @@ def test_inputs_get_all_of_it(model_type):
     mode = Interception(Batch.of(one(specimen.inputs, 0), "input_ids"), relevance_table(), **rules)
     with torch.enable_grad():
         with mode:
-            logits = specimen.model.double()(**mode.prepared()).logits
+            logits = specimen.model(**mode.prepared()).logits
         grads = backward(logits[:, -1, 1].sum(), [leaf.tensor for leaf in mode.leaves])
     assert sum(float(g.sum()) for g in grads if g is not None) == pytest.approx(1, abs=1e-4)
 

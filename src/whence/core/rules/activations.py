@@ -16,7 +16,6 @@ from torch import Tensor
 
 from whence.core.backward import with_slope, with_slope_now
 from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, role_of
-from whence.core.numerics import stabilise
 from whence.core.recipe import Recipe
 from whence.core.rules.structure import mark_mean
 
@@ -35,7 +34,7 @@ class Activation(NamedTuple):
 
 def _ratio(x: Tensor, y: Tensor, at_zero: float | Tensor, derivative: float) -> Tensor:
     tiny = torch.finfo(x.dtype).eps
-    return torch.where(x.abs() > tiny, (y - at_zero) / stabilise(x), derivative)
+    return torch.where(x.abs() > tiny, (y - at_zero) / x, derivative)
 
 
 def _gelu_gate(x: Tensor, call: Call) -> Tensor:

@@ -8,10 +8,11 @@ import torch
 from torch import Tensor
 
 from whence.core.backward import on_gradient, scale_gradient
-from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of
-from whence.core.recipe import Recipe
+from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of, table_of
+from whence.core.recipe import Plain, Recipe
+from whence.core.reweighing import reweighed
 
-__all__ = ["rules"]
+__all__ = ["rules", "shared"]
 
 MATRIX = (
     "matmul",
@@ -38,7 +39,7 @@ def multiply(call: Call) -> Any:
     """x * y elementwise."""
     a, b = call.argument(0, "input"), call.argument(1, "other")
     if not (is_tainted(a) and is_tainted(b)):
-        return _scaled(call, a, b)
+        return _scaled(call.run(), *((a, b) if is_tainted(a) else (b, a)))
     recipe = call.recipe
     (origin_a, a_is_linear), (origin_b, b_is_linear) = origin_of(a, create=True), origin_of(b, create=True)
     if origin_a is origin_b:
@@ -47,7 +48,7 @@ def multiply(call: Call) -> Any:
         mark_role(out, "gate")
         return out
     if "deviation" in (role_of(a), role_of(b)):
-        return half(call, 1.0, "norm")
+        return shared(call, 1.0, "norm")
     weight = probability_of(call)
     if weight is not None and recipe.softmax == "detach":  # experts weighed by their router
         return call.mapped(lambda t: t.detach() if t is weight else t).run()
@@ -55,37 +56,31 @@ def multiply(call: Call) -> Any:
     if recipe.product == "detach" and sum(gates) == 1:
         gate = gates.index(True)
         return call.replaced(gate, ("input", "other")[gate], (a, b)[gate].detach()).run()
-    return half(call, 1.0 if recipe.product == "gradient" else 0.5, "product")
+    return shared(call, 1.0 if recipe.product == "gradient" else 0.5, "product")
 
 
-def _scaled(call: Call, a: Any, b: Any) -> Any:
-    out = call.run()
-    tainted, factor = (a, b) if is_tainted(a) else (b, a)
+def _scaled(out: Tensor, x: Tensor, factor: Any) -> Tensor:
+    """`out`, which is x times or over a constant, marked as what x is."""
     if not isinstance(factor, Tensor) or factor.dim() == 0:
-        mark_origin(out, tainted, linear=True)
-    if (role := role_of(tainted)) is not None:
-        mark_role(out, role)
+        mark_origin(out, x, linear=True)
+    mark_role(out, role_of(x))
     return out
 
 
 def _self_gate(call: Call, a: Tensor, b: Tensor, a_is_linear: bool, b_is_linear: bool) -> Any:
     """x · h(x) spelled out (tanh-GELU, x·sigmoid(x), ReLU²): an activation, not a product of two things."""
     if call.recipe.activation == "gradient":
-        return half(call, 1.0, "activation")
+        return shared(call, 1.0, "activation")
     if not a_is_linear and not b_is_linear:
-        return half(call, 0.5, "activation")
+        return shared(call, 0.5, "activation")
     gate = 1 if a_is_linear else 0
     gated = (a, b)[gate].detach()
     return call.replaced(gate, ("input", "other")[gate], gated).run()
 
 
-def half(call: Call, share: float, kind: str) -> Any:
+def shared(call: Call, share: float, kind: str) -> Any:
     """Run a product of two tainted factors, each of which gets `share` of its gradient."""
     out = call.run()
-    return _shared(call, out, share, kind)
-
-
-def _shared(call: Call, out: Tensor, share: float, kind: str) -> Tensor:
     if share != 0.5:  # each factor would hand on the whole relevance of the product
         call.book(kind, out, out.detach() * (1 - 2 * share))
     if share != 1 and out.requires_grad:
@@ -101,8 +96,7 @@ def divide(call: Call) -> Any:
     if call.kwargs.get("rounding_mode") is not None:
         return call.run().detach()  # steps: a constant, booked where it joins
     if not is_tainted(y):
-        out = call.run()
-        return _like_scaled(out, x, y)
+        return _scaled(call.run(), x, y)
     if call.recipe.norm == "gradient":
         out = call.measured("norm")
         mark_role(out, "deviation" if not is_tainted(x) else role_of(x))
@@ -113,20 +107,30 @@ def divide(call: Call) -> Any:
     return out
 
 
-def _like_scaled(out: Tensor, x: Tensor, y: Any) -> Tensor:
-    if not isinstance(y, Tensor) or y.dim() == 0:
-        mark_origin(out, x, linear=True)
-    mark_role(out, role_of(x))
-    return out
-
-
 def matrix(call: Call) -> Any:
     """Matrix products of any spelling. One with probabilities is attention: the recipe's softmax says what P is."""
     weight = probability_of(call)
     if weight is not None and call.recipe.softmax == "detach":
         return _with_constant_map(call, weight)
     tainted = call.tainted()
-    return call.run() if len(tainted) < 2 else _bilinear(call, tainted, weight)
+    if len(tainted) > 1:
+        return _bilinear(call, tainted, weight)
+    return call.run() if isinstance(call.recipe.linear, Plain) else _with_weight(call)
+
+
+def _with_weight(call: Call) -> Any:
+    """x @ W with a parameter W is a linear layer in another spelling."""
+    factors = [t for t in call.tensors() if t.is_floating_point()]
+    weight = next((t for t in factors if not t.requires_grad and table_of(t) is not None), None)
+    if len(factors) != 2 or weight is None:
+        return call.run()
+    (x,) = call.tainted()
+
+    def layer(x_: Tensor, weight_: Tensor, bias: Tensor | None) -> Tensor:
+        made: Tensor = call.with_inputs([x, weight], [x_, weight_]).run()
+        return made
+
+    return reweighed(call, call.recipe.linear, layer, x, weight, None)
 
 
 def probability_of(call: Call) -> Tensor | None:
@@ -187,7 +191,7 @@ def matrix_with_sum(call: Call) -> Any:
     """β·bias + α·(A @ B), spelled out unless A or B is a weight."""
     bias, a, b = summands(call)
     beta = call.kwargs.get("beta", 1)
-    if is_tainted(a) and is_tainted(b):
+    if (is_tainted(a) and is_tainted(b)) or not isinstance(call.recipe.linear, Plain):
         return spelled_sum(call)
     out = call.run()
     if not is_tainted(bias) and beta != 0:
@@ -225,7 +229,7 @@ def spelled_sum(call: Call) -> Any:
 def solve(call: Call) -> Any:
     """A⁻¹ B: linear in B; the system A is a constant, like any denominator."""
     if call.recipe.norm == "gradient":
-        return half(call, 1.0, "product") if len(call.tainted()) > 1 else call.run()
+        return shared(call, 1.0, "product") if len(call.tainted()) > 1 else call.run()
     system = call.argument(0, "A")
     return call.replaced(0, "A", system.detach()).run()
 
@@ -244,7 +248,7 @@ GROUPED = ("_grouped_mm", "grouped_mm", "transformers::grouped_mm_fallback")
 
 def grouped(call: Call) -> Any:
     """Products of groups of rows with one matrix each (sparse experts)."""
-    return call.run()
+    return call.run() if isinstance(call.recipe.linear, Plain) else _with_weight(call)
 
 
 def rules(recipe: Recipe) -> dict[str, Rule]:

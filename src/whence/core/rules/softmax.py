@@ -15,7 +15,7 @@ from whence.core.backward import scale_gradient, temperature_softmax
 from whence.core.call import Call, Rule, is_tainted, mark_role
 from whence.core.recipe import Recipe
 
-__all__ = ["attention_scores", "bound_arguments", "mask_arguments", "multi_head_attention", "rules"]
+__all__ = ["attention_scores", "bound_arguments", "mask_arguments", "multi_head_attention", "repeated", "rules"]
 
 
 def softmax(call: Call) -> Any:
@@ -45,6 +45,7 @@ def log_softmax(call: Call) -> Any:
     x = call.argument(0, "input")
     if not is_tainted(x) or call.recipe.softmax != "detach":
         return call.measure("softmax", [x], call.at)
+    x = x.to(_dtype_of(call) or x.dtype)
     shift = torch.logsumexp(x.detach(), call.argument(1, "dim", -1), keepdim=True)
     out = x - shift
     call.book("softmax", out, -shift)
@@ -88,13 +89,11 @@ def _with_constant_map(q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any]) ->
     if q.device.type != "cpu" or size > SMALL:
         return F.scaled_dot_product_attention(q, k, v, **rest)
     with torch.no_grad():
-        scores, _ = attention_scores(q, k, k, **rest)
+        scores = attention_scores(q, k, **rest)
         probabilities = torch.softmax(scores, -1)
         if rest["attn_mask"] is not None:
             probabilities.nan_to_num_(0.0)  # a row that may look nowhere: zero, as in the fused kernel
-    if rest["enable_gqa"]:
-        v = v.repeat_interleave(q.shape[-3] // v.shape[-3], -3)
-    return probabilities @ v
+    return probabilities @ repeated(v, q, rest["enable_gqa"])
 
 
 def _attention(query, key, value, attn_mask=None, dropout_p=0.0, is_causal=False, scale=None, enable_gqa=False): ...  # type: ignore[no-untyped-def]
@@ -121,9 +120,9 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
 
 def _explicit(temperature: float) -> Any:
     def attend(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
-        scores, v = attention_scores(q, k, v, **rest)
         # a row that may look nowhere (left padding): zero, as in the fused kernel
-        return temperature_softmax(scores, -1, temperature).nan_to_num(0.0) @ v
+        p = temperature_softmax(attention_scores(q, k, **rest), -1, temperature).nan_to_num(0.0)
+        return p @ repeated(v, q, rest["enable_gqa"])
 
     return attend
 
@@ -131,16 +130,13 @@ def _explicit(temperature: float) -> Any:
 def attention_scores(
     q: Tensor,
     k: Tensor,
-    v: Tensor,
     attn_mask: Tensor | None = None,
     is_causal: bool = False,
     scale: float | None = None,
     enable_gqa: bool = False,
-) -> tuple[Tensor, Tensor]:
-    """What fused attention hands to its softmax, and the values with grouped heads repeated."""
-    if enable_gqa:
-        k = k.repeat_interleave(q.shape[-3] // k.shape[-3], -3)
-        v = v.repeat_interleave(q.shape[-3] // v.shape[-3], -3)
+) -> Tensor:
+    """What fused attention hands to its softmax."""
+    k = repeated(k, q, enable_gqa)
     scale = 1 / math.sqrt(q.shape[-1]) if scale is None else scale
     scores = (q * scale) @ k.transpose(-2, -1)
     if is_causal:
@@ -148,7 +144,12 @@ def attention_scores(
         scores = scores.masked_fill(~allowed, -torch.inf)
     if attn_mask is not None:
         scores = scores.masked_fill(~attn_mask, -torch.inf) if attn_mask.dtype == torch.bool else scores + attn_mask
-    return scores, v
+    return scores
+
+
+def repeated(x: Tensor, q: Tensor, grouped: bool) -> Tensor:
+    """Keys or values as often as queries share them."""
+    return x.repeat_interleave(q.shape[-3] // x.shape[-3], -3) if grouped else x
 
 
 def multi_head_attention(call: Call) -> Any:
@@ -181,8 +182,7 @@ def _spelled_out(a: dict[str, Any]) -> tuple[Tensor, Tensor | None]:
     mask = _combined_mask(a, batch, heads, length, k.shape[-2], q)
     weights_out = None
     if a["need_weights"]:
-        scores, _ = attention_scores(q, k, v, mask)
-        p = torch.softmax(scores, -1)
+        p = torch.softmax(attention_scores(q, k, mask), -1)
         out = p @ v
         weights_out = p.mean(1) if a["average_attn_weights"] else p
         weights_out = weights_out.squeeze(0) if single else weights_out
@@ -199,18 +199,13 @@ def _combined_mask(a: dict[str, Any], batch: int, heads: int, length: int, keys:
     total = torch.zeros((batch, heads, length, keys), dtype=like.dtype, device=like.device)
     if mask is None and a["is_causal"]:
         mask = torch.ones(length, keys, dtype=torch.bool, device=like.device).triu(1)
+    if padding is not None:
+        padding = padding.reshape(batch, 1, 1, keys)
+    if mask is not None and mask.dim() == 3:
+        mask = mask.reshape(batch, heads, length, keys)
     for part in (mask, padding):
-        if part is None:
-            continue
-        if part.dtype == torch.bool:
-            part = torch.zeros(part.shape, dtype=like.dtype, device=like.device).masked_fill(part, -torch.inf)
-        if part is padding or (
-            padding is not None and part.shape == padding.shape and part.shape == (batch, keys) and mask is None
-        ):
-            part = part.reshape(batch, 1, 1, keys)
-        elif part.dim() == 3:
-            part = part.reshape(batch, heads, length, keys)
-        total = total + part
+        if part is not None:
+            total = total.masked_fill(part, -torch.inf) if part.dtype == torch.bool else total + part
     return total
 
 

@@ -66,15 +66,15 @@ FILLS = frozenset("where masked_fill fill index_fill pad constant_pad_nd scatter
 
 
 def linear(call: Call) -> Any:
+    if call.name in ("max", "min") and isinstance(call.argument(1, "other"), Tensor):  # of two tensors
+        return extremum(call)
     out = call.run()
     source = call.args[0] if call.args else call.kwargs.get("input")
     role = role_of(source)
     if isinstance(out, Tensor):
         if call.name in CASTS:
-            if origin_of(source)[0] is not None:
-                mark_origin(out, source, linear=True)
-            elif call.name in ("relu", "leaky_relu"):
-                mark_origin(out, source, linear=True)
+            mark_origin(out, source, linear=True)
+            if call.name in ("relu", "leaky_relu") and role is None:
                 mark_role(out, "gate")
         elif call.name == "mean":
             mark_mean(out, source)
@@ -155,6 +155,10 @@ def join(call: Call) -> Any:
     """Concatenation, selection, assignment: the untainted part of the result is a constant."""
     if call.name == "setitem":
         return _assign(call)
+    if call.name == "lerp" and is_tainted(call.argument(2, "weight")):  # a product
+        start, end, weight = (call.argument(n, name) for n, name in enumerate(("input", "end", "weight")))
+        with call.interception:
+            return start + weight * (end - start)
     constant = _constant_part(call) if call.keeps_books else None
     out = call.run()
     if constant is not None and is_tainted(out):
