@@ -158,6 +158,12 @@ def answerer():
 
 
 @seeded
+def decoder():
+    """A causal model whose tokenizer ends every text with [SEP]."""
+    return randomised(transformers.BertLMHeadModel(_config("BertConfig", is_decoder=True)))
+
+
+@seeded
 def masked():
     return randomised(transformers.BertForMaskedLM(_config("BertConfig")))
 

@@ -181,3 +181,49 @@ def test_the_sink_of_positions_holds_positions_alone() -> None:
     torch.testing.assert_close(done.sinks["position"], (places * grad).sum((1, 2)), **CLOSE)
     torch.testing.assert_close(done.sinks["constant"], (kinds * grad).sum((1, 2)), **CLOSE)
     torch.testing.assert_close(books(done), ZERO, **CLOSE)
+
+
+@pytest.mark.parametrize("shape", [(20,), (20, 2, 3)])
+def test_tables_of_numbers_and_of_matrices(shape: tuple[int, ...]) -> None:
+    table = nn.Parameter(normal(*shape))
+    done = explain_ids(lambda ids: table[ids] * 2, IDS, "gi", target=lambda y: y.flatten(1).sum(1))
+    torch.testing.assert_close(done.relevance["ids"], 2 * table.detach()[IDS].flatten(2).sum(-1) if len(shape) > 1 else
+                               2 * table.detach()[IDS], **CLOSE)  # fmt: skip
+
+
+def test_parameters_keep_their_gradients() -> None:
+    """Also where something the mode does not see, and something without gradients, stand in the model."""
+
+    class Double(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x, w):
+            ctx.save_for_backward(x, w)
+            return x * w
+
+        @staticmethod
+        def backward(ctx, grad):
+            x, w = ctx.saved_tensors
+            return grad * w, (grad * x).sum((0, 1))
+
+    weight = nn.Parameter(normal(8))
+
+    def model(ids: Tensor) -> Tensor:
+        x = MODELS["pre"].words(ids)
+        with torch.no_grad():
+            x.mean()
+        return Double.apply(x, weight)
+
+    explain_ids(model, IDS, "gi", target=lambda y: y.flatten(1).sum(1))
+    assert weight.grad is None
+
+
+def test_compiling_goes_on_after_explanations_that_overlap() -> None:
+    import torch._dynamo
+
+    from whence.core.propagation import _eager
+
+    with _eager:
+        _eager.__enter__()
+    assert torch._dynamo.eval_frame._stance.stance == "force_eager"
+    _eager.__exit__(None, None, None)
+    assert torch._dynamo.eval_frame._stance.stance == "default"

@@ -68,3 +68,33 @@ def test_a_run_over_a_frame_explains_its_rows(frame, tmp_path):
     assert (done.rows, done.failed) == (3, 1)  # one has no text
     with pytest.raises(InputError, match=r"no column 'text'.* review, stars. Say which one: text="):
         whence.run(frame, model="sentiment", out=tmp_path / "other", progress=False)
+
+
+class Splits(dict):
+    """What `datasets` returns for a data set of several parts."""
+
+    @property
+    def column_names(self):
+        return {name: ["text", "label"] for name in self}
+
+
+def test_one_of_several_parts_must_be_chosen():
+    data = Splits(train=[], test=[])
+    for take in (labelled, open_dataset):
+        with pytest.raises(InputError, match=r"data\['train'\]"):
+            take(data)
+
+
+def test_columns_are_matched_by_place_and_not_by_index():
+    frame = pd.DataFrame({"text": ["a", "b", "c"], "label": [0, 1, 2]}).iloc[[2, 0, 1]]
+    rows = labelled({"text": frame["text"].tolist(), "label": frame["label"]})
+    assert [(r.input, r.label) for r in rows] == [("c", 2), ("a", 0), ("b", 1)]
+    with pytest.raises(InputError, match="one value, not a column"):
+        labelled({"text": "splendid", "label": 1})
+
+
+@pytest.mark.parametrize("names", [("text", "text_pair"), ("question", "sentence"), ("premise", "hypothesis")])
+def test_pairs_keep_both_texts(names):
+    (row,) = labelled([{names[0]: "one", names[1]: "two", "label": 1}])
+    assert row.input == ("one", "two")
+    assert row.label == 1

@@ -11,6 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from whence.data import open_dataset
+from whence.data.labelled import labelled
 from whence.data.rows import Columns, rows
 from whence.errors import InputError, MissingExtraError
 
@@ -130,3 +131,11 @@ def test_hub_data_sets(monkeypatch):
     monkeypatch.setitem(sys.modules, "datasets", None)
     with pytest.raises(MissingExtraError, match="datasets"):
         open_dataset("someone/sst2")
+
+
+def test_what_spreadsheets_and_editors_write(tmp_path):
+    (tmp_path / "a.csv").write_bytes(b"\xef\xbb\xbftext,label\na gem,positive\n")
+    (row,) = labelled(tmp_path / "a.csv")
+    assert (row.input, row.label) == ("a gem", "positive")
+    (tmp_path / "b.jsonl").write_text('{"text": "a\\tgem"}\n\n{"text": "so dull"}\n')
+    assert [r.input for r in labelled(tmp_path / "b.jsonl")] == ["a\tgem", "so dull"]

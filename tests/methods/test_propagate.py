@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+import torch
+import transformers
 
 import whence
+from tests import small
 from tests.methods.attention.eager import one
 from zoo.build import build
 
@@ -22,3 +25,29 @@ def test_the_receipt_of_each_is_the_one_it_has_alone(model_type):
             held, wanted = (e.conservation.sinks.get(kind, 0.0) for e in (exp, alone))
             assert held == pytest.approx(wanted, abs=1e-4 * scale)
         assert exp.conservation.error == pytest.approx(0, abs=1e-4 * scale)
+
+
+@pytest.mark.parametrize("at", ["embedding", "position"])
+@pytest.mark.parametrize("lengths", [(4, 4), (5, 3), (5, 1)])
+def test_positions_belong_to_their_own_tokens(at, lengths):
+    """An encoder's and a decoder's: scaling one of the two tables moves the scores of that side alone."""
+    config = transformers.BartConfig(
+        vocab_size=50, d_model=16, encoder_layers=1, decoder_layers=1, encoder_attention_heads=2,
+        decoder_attention_heads=2, encoder_ffn_dim=16, decoder_ffn_dim=16, max_position_embeddings=20,
+    )  # fmt: skip
+    module = small.randomised(transformers.BartForConditionalGeneration(config))
+    ids = {
+        "input_ids": torch.arange(5, 5 + lengths[0])[None],
+        "decoder_input_ids": torch.arange(9, 9 + lengths[1])[None],
+    }
+    target = lambda outputs: outputs.logits[:, -1, 7]
+    exp = whence.explain(module, ids, target=target, at=at)
+    word = whence.explain(module, ids, target=target)
+    share = exp.scores - (word.scores if at == "embedding" else 0)
+    assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+    assert float(share.sum()) == pytest.approx(word.conservation.sinks["position"], abs=1e-4)
+    with torch.no_grad():
+        module.model.decoder.embed_positions.weight.zero_()
+    other = whence.explain(module, ids, target=target, at="position")
+    np.testing.assert_allclose(other.scores[lengths[0] :], 0, atol=1e-6)
+    assert np.abs(other.scores[: lengths[0]]).max() > 1e-6

@@ -96,3 +96,28 @@ def test_what_a_processor_made_is_taken_row_by_row():
     made = transformers.BatchFeature({"pixel_values": pixels})
     for exp, one in zip(whence.explain(small.vit(), made), pixels, strict=True):
         np.testing.assert_allclose(exp.scores, whence.explain(small.vit(), one).scores, atol=1e-5)
+
+
+def test_the_picture_shown_is_what_the_model_saw():
+    """A processor that cuts the middle out leaves the sides out of the picture, too."""
+    processor = transformers.CLIPImageProcessor(size={"shortest_edge": 16}, crop_size={"height": 16, "width": 16})
+    model = whence.load((small.vit(), processor))
+    picture = np.zeros((16, 48, 3), np.uint8)
+    picture[:, :16, 0], picture[:, 16:32, 1], picture[:, 32:, 2] = 255, 255, 255
+    shown = whence.explain(model, picture).image
+    assert shown.shape == (16, 16, 3)
+    assert shown[:, 2:14, 1].min() > 200
+    assert shown[:, 2:14, [0, 2]].max() < 55
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (np.zeros((2, 8, 8, 3), np.uint8), "several as a list"),
+        (np.zeros((3, 8, 8), np.uint8), "height, width"),
+        (torch.zeros(3, 16, 16, dtype=torch.uint8), "normalised pixels"),
+    ],
+)
+def test_arrays_and_tensors_that_are_no_picture(digits, wrong, says):
+    with pytest.raises(InputError, match=says):
+        whence.explain(digits, wrong)

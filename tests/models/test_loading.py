@@ -172,3 +172,21 @@ def test_decoders_are_not_taken_for_encoder_decoders():
     decoder, both = types.SimpleNamespace(is_encoder_decoder=False), types.SimpleNamespace(is_encoder_decoder=True)
     assert loading._kind("SomeForConditionalGeneration", decoder, None)[1].task == "text-generation"
     assert loading._kind("SomeForConditionalGeneration", both, None)[1].task == "text2text-generation"
+
+
+@pytest.mark.parametrize("options", [{"dtype": "float64"}, {"device": "cpu"}, {"dtype": "flaot64"}])
+def test_a_model_in_memory_stays_as_it_is(options):
+    for given in (small.classifier(), (small.classifier(), small.wordpiece())):
+        with pytest.raises(InputError, match="stays as it is"):
+            whence.load(given, **options)
+
+
+def test_positions_that_begin_behind_the_padding():
+    """RoBERTa counts them from the padding's id on, so that its table holds two less than it has rows."""
+    config = transformers.RobertaConfig(
+        vocab_size=120, hidden_size=8, num_hidden_layers=1, num_attention_heads=2, intermediate_size=8,
+        max_position_embeddings=12, pad_token_id=1,
+    )  # fmt: skip
+    model = whence.load((transformers.RobertaForSequenceClassification(config).eval(), small.wordpiece()))
+    assert model.limit == 10
+    assert len(whence.explain(model, "good " * 20, truncate=True).tokens) == 10

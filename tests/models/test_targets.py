@@ -109,3 +109,53 @@ def test_a_tagger_never_picks_padding_or_special_tokens():
     for text, exp in zip(TEXTS, whence.explain(model, TEXTS, batch_tokens=10_000), strict=True):
         position = int(exp.target.rpartition(" ")[2])
         assert 1 <= position <= len(text.split())
+
+
+def test_an_encoded_pair_has_a_question_and_a_context(answers):
+    """By its types; by what stands between the texts where it has none."""
+    question, context = "who is dull ?", "the plot of this movie is very dull"
+    wanted = whence.explain(answers, (question, context))
+    encoded = dict(small.wordpiece()(question, context, return_tensors="pt"))
+    encoded.pop("token_type_ids", None)
+    assert whence.explain(answers, encoded).target_score == pytest.approx(wanted.target_score, abs=1e-5)
+    split = encoded["input_ids"].shape[1] - 4
+    typed = {**encoded, "token_type_ids": (torch.arange(split + 4) >= split).long()[None]}
+    exp = whence.explain(answers, typed)
+    assert exp.sides == ("first",) * split + ("second",) * 4
+
+
+def test_targets_of_other_models_are_refused(answers):
+    pair = ("who is dull ?", "the plot is dull")
+    for target in (3, whence.contrast(3, 5), whence.token(1)):
+        with pytest.raises(InputError, match="not logits: this target is not for it"):
+            whence.explain(answers, pair, target=target)
+    with pytest.raises(InputError, match="labels none"):
+        whence.explain(whence.load((small.classifier(), small.wordpiece())), "good", target=whence.token(1))
+    with pytest.raises(InputError, match="no classes of an input"):
+        whence.evaluate(answers, [pair], methods=["gi"], metrics=["auac"])
+
+
+def test_whole_words_and_letters_that_change_their_length(answers):
+    pair = ("who ?", "İİİ this movie is dull")
+    exp = whence.explain(answers, pair, target="is")
+    assert exp.target == "is"
+    assert whence.explain(answers, pair, target="dull").target == "dull"
+    ids = small.wordpiece()(*pair, return_tensors="pt")
+    with pytest.raises(InputError, match=r"whence\.answer"):
+        whence.explain(answers, dict(ids), target="dull")
+    start = list(exp.tokens).index("dull")
+    named = whence.explain(answers, dict(ids), target=whence.answer(start, start))
+    assert named.target_score == pytest.approx(whence.explain(answers, pair, target="dull").target_score, abs=1e-5)
+
+
+@pytest.mark.parametrize("wrong", [None, 1.0, True, [1]])
+def test_a_contrast_is_of_classes_or_words(wrong):
+    with pytest.raises(InputError, match="contrast takes"):
+        whence.contrast(0, wrong)
+
+
+@pytest.mark.parametrize("label", [0.7, True, None, [1]])
+def test_labels_that_are_no_class(label):
+    model = whence.load((small.classifier(), small.wordpiece()))
+    with pytest.raises(InputError, match="is no class"):
+        model.class_of(label)

@@ -183,3 +183,74 @@ def test_decoder_ids_and_a_continuation_are_one_too_many():
     ids = small.bytelevel()("ab", return_tensors="pt")["input_ids"]
     with pytest.raises(InputError, match="not both"):
         whence.explain((small.t5(), small.bytelevel()), {"input_ids": ids, "decoder_input_ids": ids}, continuation="ab")
+
+
+@pytest.mark.parametrize("side", ["left", "right"])
+def test_generating_goes_on_where_the_prompt_ends(lm, side):
+    """Not behind its padding."""
+    tokenizer = small.bytelevel()
+    ids = tokenizer("the plot")["input_ids"]
+    rows = {"left": ([0] * 4 + ids, [0] * 4 + [1] * len(ids)), "right": (ids + [0] * 4, [1] * len(ids) + [0] * 4)}
+    given = {"input_ids": torch.tensor([rows[side][0]]), "attention_mask": torch.tensor([rows[side][1]])}
+    made, wanted = whence.explain(lm, given, generate=3), whence.explain(lm, "the plot", generate=3)
+    assert made.target == wanted.target
+    assert made.target_score == pytest.approx(wanted.target_score, abs=1e-4)
+
+
+def test_a_prompt_and_a_word_that_grow_together(storyteller):
+    """One text, one tokenization, wherever the user cut it."""
+    one = whence.explain(storyteller, "the girl", continuation=" loved")
+    other = whence.explain(storyteller, "the girl ", continuation="loved")
+    assert other.target_score == pytest.approx(one.target_score, abs=1e-5)
+    assert other.text == one.text == "the girl loved"
+    assert other.tokens == one.tokens
+    as_target = whence.explain(storyteller, "the girl ", target="loved")
+    whole = whence.explain(storyteller, "the girl", target=" loved")
+    assert as_target.target_score == pytest.approx(whole.target_score, abs=1e-5)
+
+
+def test_words_of_a_continuation(storyteller):
+    exp = whence.explain(storyteller, "the girl", continuation=" loved Paris London")
+    assert [word.text for word in exp.words()] == ["<s>", "the", "girl", "loved", "Paris"]
+    assert sum(word.score for word in exp.words()) == pytest.approx(float(exp.scores.sum()), abs=1e-5)
+
+
+def test_a_word_as_target_and_as_continuation_follow_the_same_prompt():
+    """A tokenizer that ends every text with [SEP] ends no prompt."""
+    model = whence.load((small.decoder(), small.wordpiece()), task="text-generation")
+    target = whence.explain(model, "the plot is", target=" dull")
+    written = whence.explain(model, "the plot is", continuation=" dull", target=whence.span(against_runner_up=False))
+    assert target.tokens[-1] == written.tokens[-1] == "is"
+    assert target.target_score == pytest.approx(written.target_score, abs=1e-5)
+
+
+def test_language_models_have_words_and_no_classes(lm):
+    assert lm.labels == ()
+    assert lm.class_of(200) == 200
+    compared = whence.compare(lm, "the plot", ["gi"], target="all")
+    logits = small.llama()(**small.bytelevel()("the plot", return_tensors="pt")).logits[0, -1].detach()
+    np.testing.assert_allclose([e.target_score for e in compared], logits.topk(10).values, atol=1e-4)
+
+
+def test_without_a_tokenizer():
+    ids = {"input_ids": torch.tensor([[5, 6, 7]])}
+    assert whence.explain(small.llama(), ids, generate=2).tokens[:3] == ("5", "6", "7")
+    with pytest.raises(InputError, match="without a tokenizer"):
+        whence.explain(small.t5(), ids, continuation="good")
+    with pytest.raises(InputError, match="mask token is not known"):
+        whence.explain(small.masked(), ids)
+    exp = whence.explain(small.masked(), ids, target=lambda outputs: outputs.logits[:, 1, 9])
+    assert exp.target_score == pytest.approx(small.masked()(**ids).logits[0, 1, 9].item(), abs=1e-5)
+
+
+def test_labels_are_for_training():
+    with pytest.raises(InputError, match="decoder_input_ids"):
+        whence.explain(small.t5(), {"input_ids": torch.tensor([[5, 6]]), "labels": torch.tensor([[7, 8, 9]])})
+
+
+def test_a_continuation_that_is_too_long_says_so(lm):
+    limit = lm.limit
+    with pytest.raises(InputError, match=f"takes at most {limit}"):
+        whence.explain(lm, "the plot", continuation="a" * limit)
+    with pytest.raises(InputError, match="one text"):
+        whence.explain(lm, "the plot", continuation=["a", "b"])

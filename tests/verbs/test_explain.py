@@ -12,7 +12,7 @@ import torch
 
 import whence
 from tests import small
-from whence.errors import EmptyInputError, InputError, OptionError
+from whence.errors import EmptyInputError, InputError, OptionError, WhenceError
 from whence.verbs.explain import SkippedWarning
 
 TEXTS = ["a good movie", "dull", "the plot is not very witty"]
@@ -206,3 +206,52 @@ def test_the_default_dtype_of_torch_does_not_matter(model, method, dtype):
     finally:
         torch.set_default_dtype(torch.float32)
     np.testing.assert_allclose(after.scores, before.scores, atol=1e-5 * max(1.0, float(np.abs(before.scores).max())))
+
+
+def test_what_a_tokenizer_can_not_read_is_one_inputs_error(model):
+    texts = ["good", "bad \ud83d text"]
+    with pytest.raises(InputError, match="input 1: can't be encoded"):
+        whence.explain(model, texts)
+    with pytest.warns(UserWarning, match="input 1"):
+        found = whence.explain(model, texts, on_error="skip")
+    assert found[0] is not None
+    assert found[1] is None
+
+
+def test_a_wrong_target_in_a_list_is_named_by_its_index(model):
+    with pytest.raises(WhenceError, match="input 1: "):
+        whence.explain(model, ["good", "bad"], target=["LABEL_0", [1]])
+
+
+def test_maps_of_a_column(model):
+    frame = pd.DataFrame({"review": ["good", "so dull"], "stars": [5, 1]})
+    maps = whence.attention(model, frame, text="review")
+    assert [m.tokens for m in maps] == [whence.attention(model, text).tokens for text in frame["review"]]
+    with pytest.raises(InputError, match="say which one"):
+        whence.attention(model, frame)
+
+
+def test_columns_that_have_numbers_for_names(model):
+    frame = pd.DataFrame([["a", "b"], ["good", "bad"]])
+    found = whence.explain(model, frame, text=1)
+    assert [exp.text for exp in found] == ["b", "bad"]
+
+
+def test_a_function_that_gives_no_score_per_example(model):
+    for method in ("occlusion", "lrp"):
+        with pytest.raises(InputError, match="one score per example"):
+            whence.explain(model, "good", method, target=lambda outputs: outputs.logits)
+
+
+def test_two_rules_for_one_layer(model):
+    with pytest.raises(InputError, match="pass one"):
+        whence.explain(model, "good", gamma=0.2, epsilon=0.1)
+    plain = whence.explain(model, "good", whence.Recipe("mine", linear=whence.Gamma(0.5)), gamma=0.0)
+    np.testing.assert_allclose(plain.scores, whence.explain(model, "good", whence.Recipe("mine")).scores, atol=1e-6)
+    assert "Gamma" in whence.explain(model, "good", whence.Recipe("mine", linear=whence.Gamma(0.5))).options["linear"]
+
+
+def test_the_callers_array_stays_his():
+    scores = np.zeros(2, np.float32)
+    whence.Explanation(scores=scores, tokens=("a", "b"))
+    scores[0] = 1

@@ -315,16 +315,13 @@ class Interception(TorchFunctionMode):
             return same_marks(t.clone(), t)
         if not (t.requires_grad and self._is_foreign(t)):
             return t
-        plain = t.detach()
-        if sum(size > 1 for size in t.shape) > 1:
-            mark_table(plain, Table())  # added rather than multiplied, it is a table of learned positions
-        return plain
+        return _as_constant(t)
 
     def _property(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         out = func(*args)
         if isinstance(out, Tensor) and isinstance(args[0], Tensor):
             if args[0].requires_grad and self._is_foreign(args[0]):
-                return out.detach()
+                return _as_constant(out)
             if self.follows:
                 mark_layout(out, follow("get", args, {}, out))
             mark_role(out, role_of(args[0]))
@@ -438,6 +435,14 @@ def _rest_of_base(target: Any) -> Tensor | None:
         rest = torch.empty_strided(base.shape, base.stride(), dtype=base.dtype, device=base.device).copy_(base)
         rest.as_strided(target.shape, target.stride(), target.storage_offset() - base.storage_offset()).zero_()
     return rest
+
+
+def _as_constant(parameter: Tensor) -> Tensor:
+    """A parameter, detached. Added rather than multiplied, one of several vectors is a table of learned positions."""
+    plain = parameter.detach()
+    if sum(size > 1 for size in plain.shape) > 1:
+        mark_table(plain, Table())
+    return plain
 
 
 def _cannot_be_kept(t: Tensor) -> bool:

@@ -358,3 +358,32 @@ def test_a_model_that_ends_in_softmax_is_explained(preset: str) -> None:
     done = explain(lambda x: torch.softmax(x.sum(1) @ weight, -1), normal(2, 4, 5), preset)
     assert done.relevance["x"].abs().max() > 1e-3
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
+
+
+@pytest.mark.parametrize("dtype", [torch.float64, torch.bool])
+def test_padding_and_a_mask_together(dtype: torch.dtype) -> None:
+    """With as many keys as examples, one can't be told from the other by its shape."""
+    module = seeded(nn.MultiheadAttention(4, 2, batch_first=False))
+    padding = torch.tensor([[False, False, True], [False, False, False], [False, True, True]])
+    mask = torch.zeros(3, 3, dtype=torch.float64) if dtype != torch.bool else torch.zeros(3, 3, dtype=torch.bool)
+    mask[0, 1] = 0.5 if dtype != torch.bool else True
+
+    def run(x: Tensor) -> Tensor:
+        x = x.transpose(0, 1)
+        out, _ = F.multi_head_attention_forward(
+            x, x, x, 4, 2, module.in_proj_weight, module.in_proj_bias, None, None, False, 0.0, module.out_proj.weight,
+            module.out_proj.bias, training=False, key_padding_mask=padding, need_weights=False, attn_mask=mask,
+        )  # fmt: skip
+        return out.transpose(0, 1)
+
+    x = normal(3, 3, 4)
+    done = explain(run, x, "gi")
+    with torch.no_grad():
+        torch.testing.assert_close(done.target, (run(x) * seed_for(run(x))).flatten(1).sum(1), **CLOSE)
+
+
+def test_log_softmax_in_another_precision() -> None:
+    x = normal(2, 5, dtype=torch.bfloat16)
+    done = explain(lambda x: F.log_softmax(x, -1, dtype=torch.float32), x, "exact", target=lambda y: y[:, 0])
+    assert done.target.dtype == torch.float32
+    torch.testing.assert_close(done.target, F.log_softmax(x, -1, dtype=torch.float32)[:, 0])

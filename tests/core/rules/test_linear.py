@@ -140,3 +140,37 @@ def test_two_layers_of_the_gamma_rule() -> None:
         below = torch.where(hidden > 0, top / hidden.clamp(min=1e-300), 0.0)
         expected.append(linear_relevance(row, WEIGHT, BIAS, below, "gamma", 0.5))
     torch.testing.assert_close(done.relevance["x"], torch.stack(expected), **STABILISED)
+
+
+PARAMETER = torch.nn.Parameter(WEIGHT.T.clone())
+SPELLINGS = {
+    "matmul": lambda x: x @ PARAMETER + BIAS,
+    "addmm": lambda x: torch.addmm(BIAS, x.reshape(-1, 5), PARAMETER).view(3, 2, 4),
+    "einsum": lambda x: torch.einsum("bti,io->bto", x, PARAMETER) + BIAS,
+    "transposed": lambda x: (PARAMETER.T @ x.mT).mT + BIAS,
+}
+
+
+@pytest.mark.parametrize("spelling", SPELLINGS)
+@pytest.mark.parametrize(("rule", "name", "amount"), RULES, ids=ids)
+def test_a_layer_in_another_spelling_is_a_layer(rule: object, name: str, amount: float, spelling: str) -> None:
+    """A bias that is added afterwards is a sum of its own, of which the rule knows nothing; addmm has it inside."""
+    x, recipe = normal(3, 2, 5), recipes["gi"].but(linear=rule)
+    done = explain(SPELLINGS[spelling], x, recipe)
+    plain = {"addmm": lambda x: F.linear(x, WEIGHT, BIAS)}.get(spelling, lambda x: F.linear(x, WEIGHT) + BIAS)
+    wanted = explain(plain, x, recipe)
+    torch.testing.assert_close(done.relevance["x"], wanted.relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(done), torch.zeros(3, dtype=torch.float64), rtol=0, atol=1e-7)
+
+
+@pytest.mark.parametrize("tainted", ["weight", "bias", "input and bias"])
+def test_what_the_input_made_keeps_the_books(tainted: str) -> None:
+    fixed = normal(2, 5, seed=7)
+    layers = {
+        "weight": lambda x: F.linear(fixed, x[0, :4], BIAS)[None],
+        "bias": lambda x: F.linear(fixed, WEIGHT, x[0, 0, :4])[None],
+        "input and bias": lambda x: F.linear(x, WEIGHT, x[0, 0, :4]),
+    }
+    x = normal(1, 4, 5) if tainted == "weight" else normal(1, 2, 5)
+    done = explain(layers[tainted], x, "exact")
+    torch.testing.assert_close(books(done), torch.zeros(1, dtype=torch.float64), **CLOSE)

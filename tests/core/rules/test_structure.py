@@ -213,3 +213,16 @@ def test_positions_that_the_words_are_added_to_in_place() -> None:
 @pytest.mark.parametrize("name", list(recipes))
 def test_every_recipe_has_a_table_with_the_same_functions(name: str) -> None:
     assert set(table(recipes[name])) == set(table(recipes["gi"]))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: torch.lerp(x[:, :2], x[:, 2:], torch.sigmoid(x[:, :2])),
+        lambda x: torch.max(x, C),
+        lambda x: torch.min(C, x),
+    ],
+)
+def test_choices_and_mixtures_keep_the_books(function: Callable[[Tensor], Tensor]) -> None:
+    done = explain(function, normal(2, 4, 6), "exact")
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)

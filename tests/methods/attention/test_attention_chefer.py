@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
+import transformers
 from torch import Tensor
 
 import whence
@@ -338,3 +339,18 @@ def test_half_precision_rounds_the_model_and_nothing_else(method, dtype):
     full = copy.deepcopy(half).float()
     made, wanted = (whence.explain(m, {"input_ids": IDS[:1]}, method, 1).scores for m in (half, full))
     np.testing.assert_allclose(made, wanted, atol=0.02 * np.abs(wanted).max())
+
+
+def test_half_precision_in_batches_of_relative_positions():
+    """What is widened on the way still knows where the examples lie."""
+    config = transformers.T5Config(
+        vocab_size=50, d_model=16, d_ff=16, d_kv=8, num_layers=2, num_heads=2, num_labels=3, pad_token_id=0
+    )
+    torch.manual_seed(0)
+    half = transformers.T5ForTokenClassification(config).eval().bfloat16()
+    ids = torch.arange(2, 14).view(2, 6)
+    target = lambda outputs: outputs.logits[:, 0, 1]
+    many = whence.explain(half, {"input_ids": ids}, "transformer_attribution", target)
+    for row, exp in zip(ids, many, strict=True):
+        alone = whence.explain(half, {"input_ids": row[None]}, "transformer_attribution", target)
+        np.testing.assert_allclose(exp.scores, alone.scores, atol=0.05 * np.abs(alone.scores).max())

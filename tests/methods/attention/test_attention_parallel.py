@@ -80,3 +80,11 @@ def test_hybrids_are_refused(method):
 def test_what_looks_at_one_layer_is_not(method):
     module = small.randomised(TwoAtOnce(pooled=True), 3)
     assert whence.explain(module, {"tokens": IDS}, method, 1).scores.shape == (6,)
+
+
+def test_a_short_input_does_not_settle_where_tokens_meet():
+    """Two tokens can't tell whether there is another way; the question is asked again."""
+    model = whence.load(small.randomised(TwoAtOnce(pooled=True), 3))
+    whence.explain(model, torch.tensor([[3, 4]]), "rollout", 1)
+    with pytest.raises(ModelError, match="meet elsewhere"):
+        whence.explain(model, torch.tensor([[3, 4, 5, 6, 7]]), "rollout", 1)

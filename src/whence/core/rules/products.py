@@ -120,17 +120,22 @@ def matrix(call: Call) -> Any:
 
 def _with_weight(call: Call) -> Any:
     """x @ W with a parameter W is a linear layer in another spelling."""
-    factors = [t for t in call.tensors() if t.is_floating_point()]
-    weight = next((t for t in factors if not t.requires_grad and table_of(t) is not None), None)
-    if len(factors) != 2 or weight is None:
+    found = _weight_among([t for t in call.tensors() if t.is_floating_point()])
+    if found is None:
         return call.run()
-    (x,) = call.tainted()
 
-    def layer(x_: Tensor, weight_: Tensor, bias: Tensor | None) -> Tensor:
-        made: Tensor = call.with_inputs([x, weight], [x_, weight_]).run()
+    def layer(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+        made: Tensor = call.with_inputs(found, [x, weight]).run()
         return made
 
-    return reweighed(call, call.recipe.linear, layer, x, weight, None)
+    return reweighed(call, call.recipe.linear, layer, *found, None)
+
+
+def _weight_among(factors: list[Tensor]) -> tuple[Tensor, Tensor] | None:
+    """Of two factors, what carries relevance and what is a parameter; None where they are something else."""
+    tainted = [t for t in factors if t.requires_grad]
+    weights = [t for t in factors if not t.requires_grad and table_of(t) is not None]
+    return (tainted[0], weights[0]) if len(factors) == 2 and len(tainted) == len(weights) == 1 else None
 
 
 def probability_of(call: Call) -> Tensor | None:
@@ -191,8 +196,17 @@ def matrix_with_sum(call: Call) -> Any:
     """β·bias + α·(A @ B), spelled out unless A or B is a weight."""
     bias, a, b = summands(call)
     beta = call.kwargs.get("beta", 1)
-    if (is_tainted(a) and is_tainted(b)) or not isinstance(call.recipe.linear, Plain):
+    if is_tainted(a) and is_tainted(b):
         return spelled_sum(call)
+    found = None if isinstance(call.recipe.linear, Plain) or is_tainted(bias) else _weight_among([a, b])
+    if found is not None:
+
+        def layer(x: Tensor, weight: Tensor, bias: Tensor | None) -> Tensor:
+            factors = (x, weight) if found[0] is a else (weight, x)
+            product: Tensor = torch.einsum(WITH_SUM[call.name][0], *factors) * call.kwargs.get("alpha", 1)
+            return product if bias is None else product + bias
+
+        return reweighed(call, call.recipe.linear, layer, *found, bias * beta)
     out = call.run()
     if not is_tainted(bias) and beta != 0:
         call.book("bias", out, bias * beta if beta != 1 else bias)
