@@ -155,3 +155,16 @@ def test_marks_are_no_business_of_others():
     mark_layout(x, None)
     assert layout_of(x) is None
     assert layout_of("x") is None
+
+
+@pytest.mark.parametrize("turn", [lambda x: x.unsqueeze(-2), lambda x: x.transpose(0, 1), lambda x: x[None]])
+def test_an_expanded_axis_has_no_steps(turn):
+    """Positions that all examples share lie in memory once."""
+    x = torch.arange(4)[None].expand(EXAMPLES, 4)
+    mark_layout(x, (Lane(0, 1, EXAMPLES),))
+    mode = Interception(Batch.of({"ids": torch.zeros(EXAMPLES, 4)}, "ids"), {}, follows=("examples",))
+    with mode:
+        out = turn(x)
+    (lane,) = layout_of(out)
+    assert out.stride(lane.axis) == 0
+    assert (lane.inner, lane.size) == (1, EXAMPLES)

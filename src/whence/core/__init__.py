@@ -1,11 +1,14 @@
 """The core: interception of torch functions, rules with another backward, and the books over every unit of relevance.
 
 batch         sources: what is explained, where its padding is
+numerics      the one division, and widening
 naming        one name for each torch function
 layout        where the examples and tokens lie in a tensor, followed from call to call
 trail         which token an id came from
 call          an intercepted call, its verbs, and the marks that tensors carry
+backward      functions with another backward pass than torch's
 recipe        the table of choices; presets
+reweighing    a linear layer under LRP's ε, γ and z⁺
 rules/        what each choice does, one module for each kind of function
 holding       values that are needed later, whatever the model writes over them
 ledger        where relevance was absorbed

@@ -25,7 +25,7 @@ class Source:
     """The argument of the model."""
     kind: FeatureKind = "token"
     side: str = ""
-    """Which part of the whole it is where there are several: "source" and "decoder", "left" and "right"."""
+    """Which part of the whole it is where there are several: "source" and "decoder", "first" and "second"."""
     mask: str | None = None
     """The argument that says which of its places are real, where the model takes one."""
     begins: bool = False

@@ -145,6 +145,9 @@ def _is_view_of(out: Tensor, x: Tensor) -> bool:
 def _by_strides(x: Tensor, axis: Lane, out: Tensor) -> Lane | None:
     """Views: a step from one example to the next is the same distance in memory."""
     step = x.stride(axis.axis) * axis.inner * x.element_size()
+    if step == 0:  # every example is the same: an expanded axis, which a view leaves expanded
+        same = [d for d in range(out.dim()) if out.stride(d) == 0 and out.shape[d] == axis.size]
+        return Lane(same[0], 1, axis.size) if len(same) == 1 and axis.inner == 1 else None
     for d, (size, stride) in enumerate(zip(out.shape, out.stride(), strict=True)):
         stride *= out.element_size()
         if size > 1 and stride > 0 and step % stride == 0 and size % (axis.size * (step // stride)) == 0:
