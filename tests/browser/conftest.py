@@ -119,6 +119,7 @@ def server(tmp_path_factory) -> Iterator[str]:
     whence.run(rows, model="sentiment", out=folder / "films")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
+        listener.listen()  # who comes before the server has started waits
         application = create_app(Settings(runs=(folder / "films",)))
         started = uvicorn.Server(uvicorn.Config(application, log_level="warning"))
         thread = threading.Thread(target=started.run, kwargs={"sockets": [listener]}, daemon=True)

@@ -46,7 +46,7 @@ def test_next_token_is_explained_against_the_runner_up(lm):
     assert exp.target_score > 0
     alone = whence.explain(lm, "the plot", target=70)
     logits = small.llama()(**small.bytelevel()("the plot", return_tensors="pt")).logits[0, -1]
-    assert alone.target_score == pytest.approx(float(logits[70]), abs=1e-5)
+    assert alone.target_score == pytest.approx(logits[70].item(), abs=1e-5)
 
 
 def test_a_span_of_the_continuation_is_the_sum_of_its_tokens(lm):

@@ -360,6 +360,7 @@ def test_a_model_that_ends_in_softmax_is_explained(preset: str) -> None:
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
+@pytest.mark.filterwarnings("ignore:Support for mismatched")
 @pytest.mark.parametrize("dtype", [torch.float64, torch.bool])
 def test_padding_and_a_mask_together(dtype: torch.dtype) -> None:
     """With as many keys as examples, one can't be told from the other by its shape."""
