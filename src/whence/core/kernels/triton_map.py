@@ -1,0 +1,188 @@
+"""Pᵀ x on a GPU: one pass over the tiles of a map that never exists as a whole.
+
+A program has a block of keys and adds up p(query, key) · x(query) over all queries that may see them. p is computed
+again from q, k and the log-sum-exp of its row.
+"""
+
+# mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import torch
+import triton
+import triton.language as tl
+from torch import Tensor
+
+if TYPE_CHECKING:
+    from whence.core.kernels.attention_map import AttentionOperator
+
+__all__ = ["log_sum_exp", "takes", "transposed"]
+
+LOG2E = 1.4426950408889634
+WIDEST = 256
+
+
+def takes(operator: AttentionOperator, x: Tensor) -> bool:
+    q = operator.q
+    return q.dtype != torch.float64 and max(q.shape[-1], x.shape[-1]) <= WIDEST and q.dtype == operator.k.dtype
+
+
+@triton.jit
+def _biased(s, M, om, on, smm, smn, NQ, NK, MASK: tl.constexpr):
+    """Scores (key, query) in base 2 with the mask in them: 1 says where a query may look, 2 is added."""
+    at = M + om[None, :].to(tl.int64) * smm + on[:, None].to(tl.int64) * smn
+    inside = (om[None, :] < NQ) & (on[:, None] < NK)
+    if MASK == 1:
+        s = tl.where(tl.load(at, mask=inside, other=0) != 0, s, float("-inf"))
+    else:
+        s = s + tl.load(at, mask=inside, other=0.0).to(tl.float32) * 1.4426950408889634
+    return s
+
+
+@triton.jit
+def _transposed(
+    Q, K, X, L, M, OUT, scale,
+    sqb, sqh, sqn, skb, skh, skn, sxb, sxh, sxn, sob, soh, son, smb, smh, smm, smn,
+    H, G, NQ, NK, D, C,
+    CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    block = tl.program_id(0)
+    b = (tl.program_id(1) // (H // G)).to(tl.int64)
+    key_head = (tl.program_id(1) % (H // G)).to(tl.int64)
+    on = block * BN + tl.arange(0, BN)
+    od, oc = tl.arange(0, BD), tl.arange(0, BC)
+    k = tl.load(
+        K + b * skb + key_head * skh + on[:, None].to(tl.int64) * skn + od[None, :],
+        mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
+    )  # fmt: skip
+    total = tl.zeros([BN, BC], dtype=tl.float32)
+    first = (block * BN // BM) * BM if CAUSAL else 0
+    for g in range(G):
+        h = key_head * G + g
+        for start in range(first, NQ, BM):
+            om = start + tl.arange(0, BM)
+            q = tl.load(
+                Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
+                mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
+            )  # fmt: skip
+            lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
+            s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+            if MASK > 0:
+                s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
+            p = tl.math.exp2(s - lse[None, :])
+            if CAUSAL:
+                p = tl.where(om[None, :] >= on[:, None], p, 0.0)
+            x = tl.load(
+                X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
+                mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
+            )  # fmt: skip
+            total += tl.dot(p.to(x.dtype), x, input_precision=PRECISION)
+    tl.store(
+        OUT + b * sob + key_head * soh + on[:, None].to(tl.int64) * son + oc[None, :], total.to(OUT.dtype.element_ty),
+        mask=(on[:, None] < NK) & (oc[None, :] < C),
+    )  # fmt: skip
+
+
+@triton.jit
+def _log_sum_exp(
+    Q, K, M, L, scale, sqb, sqh, sqn, skb, skh, skn, smb, smh, smm, smn, H, G, NQ, NK, D,
+    CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
+):  # fmt: skip
+    om = tl.program_id(0) * BM + tl.arange(0, BM)
+    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    od = tl.arange(0, BD)
+    q = tl.load(
+        Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
+        mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
+    )  # fmt: skip
+    highest = tl.full([BM], float("-inf"), dtype=tl.float32)
+    total = tl.zeros([BM], dtype=tl.float32)
+    last = tl.minimum(NK, (tl.program_id(0) + 1) * BM) if CAUSAL else NK
+    for start in range(0, last, BN):
+        on = start + tl.arange(0, BN)
+        k = tl.load(
+            K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
+            mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
+        )  # fmt: skip
+        s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        if MASK > 0:
+            s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
+        s = tl.where(on[:, None] < NK, s, float("-inf"))
+        if CAUSAL:
+            s = tl.where(om[None, :] >= on[:, None], s, float("-inf"))
+        new = tl.maximum(highest, tl.max(s, 0))
+        shift = tl.where(new == float("-inf"), 0.0, new)
+        total = total * tl.math.exp2(highest - shift) + tl.sum(tl.math.exp2(s - shift[None, :]), 0)
+        highest = new
+    nowhere = total == 0.0
+    value = tl.where(nowhere, float("inf"), highest + tl.math.log2(tl.where(nowhere, 1.0, total)))
+    tl.store(L + (b * H + h) * NQ + om, value, mask=om < NQ)
+
+
+def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
+    """Pᵀ x: (batch, key head, key, channel)."""
+    q, k, x = (t if t.stride(-1) == 1 else t.contiguous() for t in (operator.q, operator.k, x))
+    batch, heads, queries, width = q.shape
+    keys, channels = k.shape[-2], x.shape[-1]
+    lse = log_sum_exp(operator) if operator.lse is None else _in_base_two(operator.lse, batch, heads, queries)
+    out = torch.empty(batch, k.shape[1], keys, channels, device=x.device, dtype=x.dtype)
+    mask, strides, kind = _mask_of(operator)
+    bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
+    bm, bn, warps, stages = _tile(max(bd, bc), q.dtype)
+    _transposed[(triton.cdiv(keys, bn), batch * k.shape[1])](
+        q, k, x, lse, mask, out, operator.factor * LOG2E,
+        *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *out.stride()[:3], *strides,
+        heads, operator.group, queries, keys, width, channels,
+        CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
+        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+def log_sum_exp(operator: AttentionOperator) -> Tensor:
+    """(batch, head, query): log₂ Σ exp of the scores. Infinite where a query may look nowhere, so that p = 0."""
+    q, k = (t if t.stride(-1) == 1 else t.contiguous() for t in (operator.q, operator.k))
+    batch, heads, queries, width = q.shape
+    out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
+    mask, strides, kind = _mask_of(operator)
+    bd = max(16, triton.next_power_of_2(width))
+    bm, bn, warps, stages = _tile(bd, q.dtype)
+    _log_sum_exp[(triton.cdiv(queries, bm), batch * heads)](
+        q, k, mask, out, operator.factor * LOG2E, *q.stride()[:3], *k.stride()[:3], *strides,
+        heads, operator.group, queries, k.shape[-2], width,
+        CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
+        BM=bm, BN=bn, BD=bd, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+def _in_base_two(lse: Tensor, batch: int, heads: int, queries: int) -> Tensor:
+    """What a fused kernel calls its log-sum-exp: natural, perhaps with an axis of one, perhaps padded."""
+    plain = lse.reshape(batch, heads, -1)[:, :, :queries].float() * LOG2E
+    return torch.where(plain == -torch.inf, torch.inf, plain).contiguous()
+
+
+def _mask_of(operator: AttentionOperator) -> tuple[Any, tuple[int, ...], int]:
+    """The mask as the kernel reads it: tensor, strides (zero where it is broadcast), and what it holds."""
+    if operator.mask is None:
+        return operator.q, (0, 0, 0, 0), 0
+    batch, heads, queries, _ = operator.q.shape
+    mask = operator.mask.expand(batch, heads, queries, operator.k.shape[-2])
+    return (mask.view(torch.uint8), mask.stride(), 1) if mask.dtype == torch.bool else (mask, mask.stride(), 2)
+
+
+def _tile(width: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
+    """Queries and keys in a tile, warps, stages: as many as fit into the memory of a multiprocessor."""
+    if dtype == torch.float32:
+        return (32, 64, 4, 2) if width <= 128 else (16, 32, 4, 2)
+    if width <= 64:
+        return 64, 128, 4, 3
+    return (64, 128, 8, 3) if width <= 128 else (32, 64, 4, 2)
+
+
+def _precision(dtype: torch.dtype) -> str:
+    return "ieee" if dtype == torch.float32 else "tf32"
