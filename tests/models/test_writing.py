@@ -254,3 +254,26 @@ def test_a_continuation_that_is_too_long_says_so(lm):
         whence.explain(lm, "the plot", continuation="a" * limit)
     with pytest.raises(InputError, match="one text"):
         whence.explain(lm, "the plot", continuation=["a", "b"])
+
+
+def test_logits_are_computed_where_they_are_read(lm):
+    """Of a long text they would be gigabytes; what the head sees is what the targets ask about."""
+    seen = []
+    head = lm.module.lm_head
+    hook = head.register_forward_hook(lambda module, args, out: seen.append(out.shape[1]))
+    try:
+        texts = ["the plot", "the plot of this movie", "bad"]
+        many = whence.explain(lm, texts, target=70)
+        assert max(seen[-1:]) == 3  # of 22 places: three texts end at three of them
+        seen.clear()
+        whence.explain(lm, texts[1], continuation=" is dull", target=whence.span(0, 2))
+        assert seen == [8]
+        seen.clear()
+        whence.explain(lm, texts[1], target=lambda outputs: outputs.logits[:, 0, 5])
+        assert seen == [22]
+    finally:
+        hook.remove()
+    for text, exp in zip(texts, many, strict=True):
+        logits = small.llama()(**small.bytelevel()(text, return_tensors="pt")).logits[0, -1]
+        assert exp.target_score == pytest.approx(logits[70].item(), abs=1e-4)
+        np.testing.assert_allclose(exp.scores, whence.explain(lm, text, target=70).scores, atol=1e-5)

@@ -14,6 +14,7 @@ from torch import Tensor
 
 __all__ = [
     "detached_layer_norm",
+    "gated_product",
     "on_gradient",
     "scale_gradient",
     "temperature_softmax",
@@ -129,6 +130,34 @@ def with_slope_now(
 ) -> Tensor:
     """The same with `slope(x, y)`, computed at once: the model may change x and y in place afterwards."""
     return _applied(_WithSlope, x, evaluate, None, slope)
+
+
+class _GatedProduct(torch.autograd.Function):
+    """y = f(x) · u for a gate f(x) = s(x) · x with a constant slope s, each factor with its share of the gradient.
+
+    Keeps x and u. The gate itself, which an ordinary product would keep too, is s(x) · x again.
+    """
+
+    @staticmethod
+    def forward(
+        ctx: Any, x: Tensor, u: Tensor, gate: Tensor, slope: Callable[[Tensor], Tensor], share: float
+    ) -> Tensor:
+        ctx.slope, ctx.share = slope, share
+        ctx.save_for_backward(x, u)
+        return gate * u
+
+    @staticmethod
+    def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
+        x, u = ctx.saved_tensors
+        sloped = ctx.slope(x).to(grad.dtype).mul_(grad)
+        if ctx.share != 1:
+            sloped.mul_(ctx.share)
+        return sloped * u, sloped.mul_(x), None, None, None
+
+
+def gated_product(x: Tensor, u: Tensor, gate: Tensor, slope: Callable[[Tensor], Tensor], share: float) -> Tensor:
+    """`gate * u` where `gate` = slope(x) · x, each factor with `share` of its gradient."""
+    return _applied(_GatedProduct, x, u, gate.detach(), slope, share)
 
 
 class _DetachedLayerNorm(torch.autograd.Function):

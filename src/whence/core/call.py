@@ -16,11 +16,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Call",
+    "Gate",
     "Origin",
     "Rule",
     "Table",
     "forget_value",
+    "gate_of",
     "is_tainted",
+    "mark_gate",
     "mark_origin",
     "mark_role",
     "mark_table",
@@ -202,6 +205,21 @@ def mark_role(out: Any, role: str | None) -> None:
         out._whence_role = role  # type: ignore[attr-defined]
 
 
+class Gate(NamedTuple):
+    """What an activation was computed from, f(x) = slope(x) · x: a product with it needs no more."""
+
+    x: Tensor
+    slope: Callable[[Tensor], Tensor]
+
+
+def gate_of(x: Any) -> Gate | None:
+    return getattr(x, "_whence_gate", None)
+
+
+def mark_gate(out: Tensor, gate: Gate) -> None:
+    out._whence_gate = gate  # type: ignore[attr-defined]
+
+
 class Table(NamedTuple):
     """A constant of several vectors: a parameter, or what an index that is no token chose from one."""
 
@@ -228,6 +246,6 @@ def same_marks(copy: Tensor, original: Tensor) -> Tensor:
 
 def forget_value(x: Tensor) -> None:
     """`x` was written into: what was known of its value holds no longer."""
-    for mark in ("_whence_origin", "_whence_role"):
+    for mark in ("_whence_origin", "_whence_role", "_whence_gate"):
         if hasattr(x, mark):
             delattr(x, mark)

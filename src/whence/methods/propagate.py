@@ -94,7 +94,7 @@ class Propagate(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        batch = model.collate(examples)
+        batch = model.collate(examples, targets)
         done, names = self.run(model, batch, targets)
         receipts = self._receipts(model, batch, targets, done)
         predictions = model.predictions(done.outputs, batch)
@@ -138,7 +138,7 @@ class Propagate(AbstractMethod):
         complete = self.booked == "full"
         if complete and batch.examples > 1 and done.ledger is not None and not done.ledger.is_split:
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
-            singles = [model.collate([example]) for example in batch.rows]
+            singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
             return [_receipt(single, 0, complete=True) for single in alone]
         return [_receipt(done, n, complete=complete) for n in range(batch.examples)]

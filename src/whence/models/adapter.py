@@ -166,13 +166,17 @@ class AbstractAdapter(ABC):
         beside: padding.Beside = self.once(what, lambda: padding.measured(self, examples))
         return beside
 
-    def collate(self, examples: Sequence[Example]) -> ExampleBatch:
-        """A batch on the model's device."""
+    def collate(self, examples: Sequence[Example], targets: Sequence[Any] | None = None) -> ExampleBatch:
+        """A batch on the model's device; for `targets` alone, of which a model may give fewer outputs."""
         differ = len({e.shape_key for e in examples}) > 1
         side = self.beside(examples) if differ else "right"
         if side not in ("right", "left"):
             raise ModelError("examples of different lengths can't stand in one batch of this model: padding changes it")
-        return padding.padded(examples, self, side)
+        return self.narrowed(padding.padded(examples, self, side), targets)
+
+    def narrowed(self, batch: ExampleBatch, targets: Sequence[Any] | None) -> ExampleBatch:
+        """The batch, with no more outputs than the targets read."""
+        return batch
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
@@ -265,7 +269,16 @@ class AbstractAdapter(ABC):
 
     def _placed(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
         """A place in an example's own output, in the padded output of the batch."""
-        return place if self.follows is None else (batch.place(self.follows, n, place[0]), *place[1:])
+        if self.follows is None:
+            return place
+        row = batch.place(self.follows, n, place[0])
+        return (row if batch.kept is None else batch.kept.index(row), *place[1:])
+
+    def output_rows(self, outputs: Any, batch: ExampleBatch, n: int, field: str, rows: Sequence[int]) -> Tensor:
+        """A field of the output of example `n` at some of its tokens."""
+        if batch.kept is None:
+            return self.own_output(outputs, batch, n, field)[list(rows)]
+        return field_of(outputs, field)[n, [self._placed(batch, n, (row,))[0] for row in rows]]
 
     def own_output(self, outputs: Any, batch: ExampleBatch, n: int, field: str) -> Tensor:
         """A field of the output of example `n`, without padding."""
@@ -288,6 +301,7 @@ class AbstractAdapter(ABC):
     def view(self, outputs: Any, batch: ExampleBatch, n: int) -> View:
         return View(
             outputs=lambda field: self.own_output(outputs, batch, n, field).detach().float(),
+            at=lambda field, rows: self.output_rows(outputs, batch, n, field, rows).detach().float(),
             labels=self.labels,
             spell=self.spell,
             find=self.find,
@@ -342,10 +356,10 @@ class AbstractAdapter(ABC):
         except InputError:
             return nothing
         if self.follows is not None:
-            rows = [self.own_output(outputs, batch, n, "logits") for n in range(batch.examples)]
             if not all(e.rows for e in batch.rows):
                 return nothing
-            logits = torch.stack([r[e.rows[0]].detach().float() for r, e in zip(rows, batch.rows, strict=True)])
+            rows = [self.output_rows(outputs, batch, n, "logits", e.rows[:1]) for n, e in enumerate(batch.rows)]
+            logits = torch.cat(rows).detach().float()
         if logits.dim() != 2:
             return nothing
         top = logits.topk(min(10, logits.shape[1]))

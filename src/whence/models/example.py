@@ -115,6 +115,8 @@ class ExampleBatch(Batch):
     """A batch that knows the examples it was made of."""
 
     rows: tuple[Example, ...] = ()
+    kept: tuple[int, ...] | None = None
+    """The places of the padded rows that the model gives outputs for; None where it does for all."""
 
     def features(self, n: int, relevance: Mapping[str, Tensor]) -> list[Tensor]:
         """What `relevance` (per source, laid out as the batch) holds for each part of example `n`, padding cut away."""

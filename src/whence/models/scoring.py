@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example, ExampleBatch
-from whence.models.targets import AbstractTarget, Custom, Term
+from whence.models.targets import AbstractTarget, Custom, Predicted, Term
 from whence.progress import track
 
 __all__ = ["FixedTarget", "Scorer"]
@@ -56,7 +56,7 @@ class Scorer:
         """Decide a target on `example`: which class is the predicted one, which token the runner-up."""
         if isinstance(target, Custom):
             return FixedTarget((), target.name, target)
-        batch = self.model.collate([example])
+        batch = self.model.collate([example], [target])
         with torch.no_grad():
             outputs = self.model.run(batch)
         self.model.check_finite(outputs)
@@ -97,7 +97,8 @@ class Scorer:
         return [self._known[key] for key in keys]
 
     def _run(self, examples: list[Example], targets: list[FixedTarget] | None) -> list[np.ndarray]:
-        batch = self.model.collate(examples)
+        decided = targets is None or targets[0].custom is None
+        batch = self.model.collate(examples, [Predicted()] * len(examples) if decided else None)
         with torch.inference_mode():
             outputs = self.model.run(batch)
             if targets is None:
@@ -113,9 +114,12 @@ class Scorer:
         return [row for e, t in zip(examples, targets, strict=True) for row in self._run([e], [t])]
 
     def _row(self, outputs: Any, batch: ExampleBatch, n: int) -> np.ndarray:
-        logits = self.model.own_output(outputs, batch, n, "logits")
-        rows = batch.rows[n].rows
-        row: np.ndarray = (logits[rows[0]] if rows else logits).float().cpu().numpy()
+        rows = batch.rows[n].rows[:1]
+        if rows:
+            (logits,) = self.model.output_rows(outputs, batch, n, "logits", rows)
+        else:
+            logits = self.model.own_output(outputs, batch, n, "logits")
+        row: np.ndarray = logits.float().cpu().numpy()
         return row
 
     @staticmethod

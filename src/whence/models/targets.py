@@ -12,7 +12,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from numbers import Integral
-from typing import Any, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 import torch
@@ -54,6 +54,8 @@ class View(NamedTuple):
 
     outputs: Callable[[str], Tensor]
     """Field name to this example's output, padding cut away."""
+    at: Callable[[str, Sequence[int]], Tensor]
+    """Field name and tokens to the outputs at those tokens."""
     labels: Sequence[str]
     """Class names; empty for language models."""
     spell: Callable[[int], str]
@@ -76,6 +78,9 @@ class View(NamedTuple):
 class AbstractTarget(ABC):
     """Chooses the entries of the output that are explained."""
 
+    reads_rows: ClassVar[bool] = False
+    """Whether it looks at a language model's outputs at the predicting tokens alone (`View.at`)."""
+
     @abstractmethod
     def terms(self, view: View) -> tuple[list[Term], str]:
         """The sum to explain, and its name."""
@@ -91,9 +96,9 @@ def _index_of(choice: int | str, view: View, size: int) -> int:
 
 def _classes(view: View) -> Tensor:
     """One score per class, (row, class): a row for each predicting token, one for a classifier."""
-    logits = view.outputs("logits")
     if view.rows:
-        return logits[list(view.rows)]
+        return view.at("logits", view.rows)
+    logits = view.outputs("logits")
     if logits.dim() != 1:
         raise InputError(
             f"the model gives {tuple(logits.shape)} numbers for an input, not one per class. "
@@ -110,12 +115,14 @@ def _places(view: View, index: int) -> list[tuple[int, ...]]:
 class Predicted(AbstractTarget):
     """The output with the highest score."""
 
+    reads_rows = True
+
     def terms(self, view: View) -> tuple[list[Term], str]:
-        logits = view.outputs("logits")
-        if view.rows or logits.dim() == 1:
+        if view.rows or view.outputs("logits").dim() == 1:
             best = _classes(view).argmax(-1).tolist()
             places = [(row, index) for row, index in zip(view.rows, best, strict=True)] if view.rows else [(best[0],)]
             return [Term(place) for place in places], view.read(best)
+        logits = view.outputs("logits")
         place = np.unravel_index(int(logits.argmax()), tuple(logits.shape))
         return [Term(tuple(int(i) for i in place))], f"output {', '.join(str(int(i)) for i in place)}"
 
@@ -123,6 +130,8 @@ class Predicted(AbstractTarget):
 @dataclass(frozen=True)
 class Class(AbstractTarget):
     """One class, by index or by label (the true label, for instance)."""
+
+    reads_rows = True
 
     choice: int | str
 
@@ -134,6 +143,8 @@ class Class(AbstractTarget):
 @dataclass(frozen=True)
 class Contrast(AbstractTarget):
     """Why this rather than that: the difference of two scores."""
+
+    reads_rows = True
 
     this: int | str
     that: int | str
@@ -160,6 +171,7 @@ class Next(AbstractTarget):
     Logits of language models have no zero of their own.
     """
 
+    reads_rows = True
     choice: int | str | None = None
     against_runner_up: bool = True
 
@@ -186,6 +198,7 @@ def _runner_up(scores: Tensor, chosen: int) -> int:
 class Span(AbstractTarget):
     """Tokens `start` to `stop` of what is written, each against its runner-up; the whole of it by default."""
 
+    reads_rows = True
     start: int = 0
     stop: int | None = None
     against_runner_up: bool = True
@@ -198,13 +211,13 @@ class Span(AbstractTarget):
                 f"span({self.start}, {self.stop}) holds no token: the continuation has {len(written)}. "
                 "Pass continuation='…' or generate=N to explain."
             )
-        logits = view.outputs("logits")
+        logits = view.at("logits", [view.example.rows[n] for n in chosen])
         terms: list[Term] = []
-        for n in chosen:
+        for scores, n in zip(logits, chosen, strict=True):
             row, token = view.example.rows[n], written[n]
             terms.append(Term((row, token)))
             if self.against_runner_up:
-                terms.append(Term((row, _runner_up(logits[row], token)), -1.0))
+                terms.append(Term((row, _runner_up(scores, token)), -1.0))
         return terms, view.read([written[n] for n in chosen])
 
 

@@ -13,7 +13,7 @@ from whence import cancel
 from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError
 from whence.models.encoded import EncodedRow
-from whence.models.example import Example, Features
+from whence.models.example import Example, ExampleBatch, Features
 from whence.models.targets import AbstractTarget, Class, Contrast, Custom, Next, Span
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import spans_of, special_in, spell_tokens
@@ -80,6 +80,17 @@ class _LanguageModel(TextAdapter):
     def _mask(self, row: Mapping[str, Tensor], ids: Tensor) -> Tensor:
         mask = row.get(IDS.mask or "")
         return torch.ones_like(ids) if mask is None else mask[None].to(ids.device)
+
+    def narrowed(self, batch: ExampleBatch, targets: Sequence[Any] | None) -> ExampleBatch:
+        """Logits at the predicting tokens alone, where the model can do that: those of a long text are gigabytes."""
+        name, follows = "logits_to_keep", self.follows
+        if targets is None or name not in self._accepted or follows is None or follows != IDS.name:
+            return batch
+        if not all(getattr(t, "reads_rows", False) for t in targets) or not all(e.rows for e in batch.rows):
+            return batch
+        kept = sorted({batch.place(follows, n, row) for n, e in enumerate(batch.rows) for row in e.rows})
+        places = torch.tensor(kept, device=self.device)
+        return replace(batch, inputs={**batch.inputs, name: places}, kept=tuple(kept))
 
     @property
     def generator(self) -> Any:

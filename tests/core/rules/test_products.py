@@ -10,7 +10,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from tests.core.helpers import CLOSE, books, explain, normal, reference
+from tests.core.helpers import CLOSE, books, explain, normal, reference, seed_for
 from tests.core.models import Experts, Gated, seeded
 from tests.reference.detached import PRESETS as TABLE
 from tests.reference.detached import Rules
@@ -194,3 +194,17 @@ def test_the_temperature_of_scores_is_no_gate() -> None:
     run = lambda x: torch.softmax((x @ x.transpose(1, 2)) / math.sqrt(4), -1) @ x
     done = explain(run, x, recipes["attn_lrp"])
     torch.testing.assert_close(books(done), ZERO.expand(2), **CLOSE)
+
+
+@pytest.mark.parametrize("act", [F.silu, F.gelu, F.mish, F.hardswish])
+def test_a_gated_product_keeps_two_tensors(act) -> None:
+    """act(g) · u under slope and half: ∂g = ∂y u s / 2 and ∂u = ∂y act(g) / 2, with s = act(g) / g, from g and u alone."""
+    x = normal(2, 2, 5)
+    kept = []
+    with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.data_ptr()) or t, lambda t: t):
+        done = explain(lambda x: act(x[:, 0]) * x[:, 1], x, "exact")
+    g, u = x[:, 0], x[:, 1]
+    grad = seed_for(g)
+    wanted = torch.stack([grad * u * act(g) / 2, grad * u * act(g) / 2], 1)
+    torch.testing.assert_close(done.relevance["x"], wanted, rtol=1e-6, atol=1e-8)
+    assert len(set(kept)) <= 2

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import importlib.util
 from dataclasses import dataclass
 from functools import cache
@@ -20,8 +21,10 @@ CHUNK = {"cpu": 2**22, "cuda": 2**27}
 
 
 @cache
-def has_triton() -> bool:
-    return importlib.util.find_spec("triton") is not None
+def triton_kernels() -> Any:
+    """The kernels for GPUs, where Triton is installed. It takes a second to import, and nobody else needs it."""
+    found = importlib.util.find_spec("triton") is not None
+    return importlib.import_module("whence.core.kernels.triton_map") if found else None
 
 
 @dataclass(frozen=True)
@@ -80,11 +83,10 @@ class AttentionOperator:
 
     def transposed(self, x: Tensor) -> Tensor:
         """Pᵀ x for x (batch, head, query, channel): (batch, key head, key, channel), groups summed."""
-        if self.q.is_cuda and has_triton():
-            from whence.core.kernels import triton_map  # Triton is there where CUDA is
-
-            if triton_map.takes(self, x):
-                return triton_map.transposed(self, x)
+        kernels = triton_kernels() if self.q.is_cuda else None
+        if kernels is not None and kernels.takes(self, x):
+            made: Tensor = kernels.transposed(self, x)
+            return made
         if self.lse is not None and self._is_exchangeable(x):
             return self._exchanged(x)
         return self._in_chunks(x)

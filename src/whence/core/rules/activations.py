@@ -15,7 +15,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whence.core.backward import with_slope, with_slope_now
-from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, role_of
+from whence.core.call import Call, Gate, Rule, is_tainted, mark_gate, mark_origin, mark_role, role_of
 from whence.core.recipe import Recipe
 from whence.core.rules.structure import mark_mean
 
@@ -109,7 +109,10 @@ def slope(call: Call) -> Any:
     elif call.name in ("sigmoid", "exp"):  # torch does not keep x for these, so models may change it in place
         out = with_slope_now(x, call.at, lambda x, y: closed(x, call))
     else:
-        out = with_slope(x, call.at, lambda x: closed(x, call))
+        sloped = lambda x: closed(x, call)
+        out = with_slope(x, call.at, sloped)
+        if kind.gated:
+            mark_gate(out, Gate(x, sloped))
     if call.keeps_books and not (isinstance(at_zero, float) and at_zero == 0):
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
         call.book("constant", out, torch.where(x.detach().isinf(), out.detach(), at_zero))

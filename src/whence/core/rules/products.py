@@ -7,8 +7,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence.core.backward import on_gradient, scale_gradient
-from whence.core.call import Call, Rule, is_tainted, mark_origin, mark_role, origin_of, role_of, table_of
+from whence.core.backward import gated_product, on_gradient, scale_gradient
+from whence.core.call import Call, Rule, gate_of, is_tainted, mark_origin, mark_role, origin_of, role_of, table_of
 from whence.core.recipe import Plain, Recipe
 from whence.core.reweighing import reweighed
 
@@ -56,7 +56,15 @@ def multiply(call: Call) -> Any:
     if recipe.product == "detach" and sum(gates) == 1:
         gate = gates.index(True)
         return call.replaced(gate, ("input", "other")[gate], (a, b)[gate].detach()).run()
-    return shared(call, 1.0 if recipe.product == "gradient" else 0.5, "product")
+    share = 1.0 if recipe.product == "gradient" else 0.5
+    gated, other = (a, b) if gates[0] else (b, a)
+    known = gate_of(gated)
+    if known is None or sum(gates) != 1 or a.shape != b.shape or a.dtype != b.dtype:
+        return shared(call, share, "product")
+    out = gated_product(known.x, other, gated, known.slope, share)
+    if share != 0.5:
+        call.book("product", out, out.detach() * (1 - 2 * share))
+    return out
 
 
 def _scaled(out: Tensor, x: Tensor, factor: Any) -> Tensor:

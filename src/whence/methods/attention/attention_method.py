@@ -83,7 +83,7 @@ class AbstractAttentionMethod(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        batch = model.collate(examples)
+        batch = model.collate(examples, targets)
         captured, relevance, names = self.collect(model, batch, targets)
         self.check(model, batch, captured)
         predictions = model.predictions(captured.outputs, batch)

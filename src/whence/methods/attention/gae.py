@@ -84,7 +84,7 @@ class GAE(AbstractAttentionMethod):
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
         """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
-        batch = model.collate(examples)
+        batch = model.collate(examples, targets)
         running: dict[str, Tensor] = {}
         levels: list[int] = []
         refused: list[str] = []
