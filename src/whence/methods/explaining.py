@@ -14,6 +14,7 @@ from typing import Any
 import torch
 
 from whence.core.layout import CannotSplit
+from whence.core.memory import Memory, current, planned
 from whence.core.recipe import Recipe
 from whence.errors import InputError, WhenceError
 from whence.methods.method import AbstractMethod, class_of, methods
@@ -55,6 +56,7 @@ def explain_examples(
     choices: Sequence[Any] | None = None,
     *,
     batch_tokens: int | None = None,
+    memory: Memory = "auto",
     progress: bool | None = False,
     apart: bool = False,
     on_batch: Callable[[list[int], float], Any] = lambda indices, seconds: None,
@@ -64,6 +66,7 @@ def explain_examples(
     Arguments:
         choices: what the user passed as target for each example; None for the prediction.
         batch_tokens: tokens in a batch, padding included.
+        memory: what the forward pass holds for the backward pass, see `core.memory`.
         apart: an example that fails has its error in its place; otherwise the first error is raised.
         on_batch: told which examples were explained together and how long it took.
     """
@@ -81,7 +84,9 @@ def explain_examples(
     parts = _parts(model, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
     for part in track(parts, method.name, len(todo), map(len, parts), show=progress):
         begin = time.perf_counter()
-        for i, result in zip(part, _batch(model, method, [todo[i][1:] for i in part], apart=apart), strict=True):
+        with planned(memory):
+            found = _batch(model, method, [todo[i][1:] for i in part], apart=apart)
+        for i, result in zip(part, found, strict=True):
             made[todo[i][0]] = result
         on_batch([todo[i][0] for i in part], time.perf_counter() - begin)
     return made
@@ -110,6 +115,9 @@ def _batch(
     except torch.OutOfMemoryError as error:
         torch.cuda.empty_cache()
         if len(aimed) == 1:
+            if current() == "auto":  # the estimate was too high
+                with planned("recompute"):
+                    return _batch(model, method, aimed, apart=apart)
             if not apart:
                 raise
             return [error]

@@ -13,6 +13,7 @@ import torch
 from torch import Tensor, nn
 
 from whence import cancel
+from whence.core import memory
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
 from whence.core.layout import CannotSplit
@@ -182,7 +183,8 @@ class AbstractAdapter(ABC):
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
         cancel.check()
         extra = {"use_cache": False} if "use_cache" in self._accepted else {}
-        return self.module(**inputs, **extra)
+        with memory.held(self.module):
+            return self.module(**inputs, **extra)
 
     def run(self, batch: ExampleBatch) -> Any:
         """The outputs for a batch, as the model is."""

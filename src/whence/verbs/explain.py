@@ -9,6 +9,7 @@ from typing import Any, Literal, overload
 
 import numpy as np
 
+from whence.core.memory import Memory, size_of
 from whence.core.recipe import Recipe
 from whence.data.frames import column, is_series, values_of
 from whence.errors import InputError, WhenceError
@@ -40,6 +41,7 @@ def explain(
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
+    memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
     **options: Any,
@@ -57,6 +59,7 @@ def explain(
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
+    memory: Memory = "auto",
     on_error: Literal["raise"] = "raise",
     progress: bool | None = None,
     **options: Any,
@@ -74,6 +77,7 @@ def explain(
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
+    memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
     **options: Any,
@@ -90,6 +94,7 @@ def explain(
     continuation: str | None = None,
     generate: int | None = None,
     batch_tokens: int | None = None,
+    memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
     **options: Any,
@@ -113,12 +118,15 @@ def explain(
         continuation: for language models, the text whose tokens are explained.
         generate: for language models, generate this many tokens and explain them.
         batch_tokens: tokens in a batch, padding included.
+        memory: "auto" holds everything for the backward pass where it fits on the GPU, and else runs as many blocks
+            of the model again as needed; "keep", "recompute", or the most that is held, "40GiB". Results are equal.
         on_error: "skip" explains the rest of a list where some inputs can't be; None stands in their place.
         progress: show a progress bar; by default when it takes longer than a moment.
         options: options of the method.
     """
     check("on_error", on_error, Literal["raise", "skip"], "explain")
     check("batch_tokens", batch_tokens, Count | None, "explain")
+    size_of(memory)
     check("special_tokens", special_tokens, bool, "explain")
     check("truncate", truncate, bool, "explain")
     adapter = load(model)
@@ -137,6 +145,7 @@ def explain(
         [e for e in found if isinstance(e, Example)],
         [choices[n] for n in good],
         batch_tokens=batch_tokens,
+        memory=memory,
         progress=progress,
         apart=on_error == "skip" and not single,
     )

@@ -9,6 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.core.kernels.attention_map import AttentionOperator
+from whence.core.memory import remembered
 
 __all__ = ["with_constant_map"]
 
@@ -18,7 +19,8 @@ class _ConstantMap(torch.autograd.Function):
 
     @staticmethod
     def forward(ctx: Any, v: Tensor, operator: AttentionOperator) -> Tensor:
-        out, lse = operator.attend(v)
+        out: Tensor
+        out, lse = remembered(lambda: operator.attend(v))
         tensors, ctx.rest = replace(operator, lse=lse).saved()
         ctx.save_for_backward(*tensors)
         return out

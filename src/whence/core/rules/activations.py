@@ -7,7 +7,7 @@ is booked as one. Slopes are in closed form where one exists: f(x)/x loses all d
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import torch
@@ -22,12 +22,16 @@ from whence.core.rules.structure import mark_mean
 __all__ = ["ACTIVATIONS", "rules"]
 
 
+Slope = Callable[[Tensor, Mapping[str, Any]], Tensor]
+"""From x and the options of the call; never the call itself, which would hold its arguments."""
+
+
 class Activation(NamedTuple):
     """f(0), f'(0), and the slope in closed form where there is one."""
 
     at_zero: float = 0.0
     derivative_at_zero: float = 1.0
-    slope: Callable[[Tensor, Call], Tensor] | None = None
+    slope: Slope | None = None
     gated: bool = False
     """Whether f(x) = x·Φ(x) with a gate Φ between 0 and 1."""
 
@@ -37,28 +41,28 @@ def _ratio(x: Tensor, y: Tensor, at_zero: float | Tensor, derivative: float) -> 
     return torch.where(x.abs() > tiny, (y - at_zero) / x, derivative)
 
 
-def _gelu_gate(x: Tensor, call: Call) -> Tensor:
+def _gelu_gate(x: Tensor, options: Mapping[str, Any]) -> Tensor:
     """Φ(x). In full precision gelu(x) / x has all its digits, also near zero, and is the quickest way to it."""
     if x.dtype in (torch.float32, torch.float64):
-        gelu = F.gelu(x, approximate=call.kwargs.get("approximate", "none"))
+        gelu = F.gelu(x, approximate=options.get("approximate", "none"))
         return gelu.div_(x).nan_to_num_(nan=0.5)
-    if call.kwargs.get("approximate", "none") == "tanh":
+    if options.get("approximate", "none") == "tanh":
         return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
     return 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
 
 
-def _sigmoid_slope(x: Tensor, call: Call) -> Tensor:
+def _sigmoid_slope(x: Tensor, options: Mapping[str, Any]) -> Tensor:
     half = x / 2  # (σ(x) - ½) / x = tanh(x/2) / (2x)
     return _ratio(half, torch.tanh(half), 0.0, 1.0) / 4
 
 
 ACTIVATIONS: dict[str, Activation] = {
     "gelu": Activation(0, 0.5, _gelu_gate, gated=True),
-    "silu": Activation(0, 0.5, lambda x, _: torch.sigmoid(x), gated=True),
-    "mish": Activation(0, 0.6, lambda x, _: torch.tanh(F.softplus(x)), gated=True),
-    "hardswish": Activation(0, 0.5, lambda x, _: F.relu6(x + 3) / 6, gated=True),
-    "softsign": Activation(0, 1, lambda x, _: 1 / (1 + x.abs())),
-    "square": Activation(0, 0, lambda x, _: x, gated=True),
+    "silu": Activation(0, 0.5, lambda x, options: torch.sigmoid(x), gated=True),
+    "mish": Activation(0, 0.6, lambda x, options: torch.tanh(F.softplus(x)), gated=True),
+    "hardswish": Activation(0, 0.5, lambda x, options: F.relu6(x + 3) / 6, gated=True),
+    "softsign": Activation(0, 1, lambda x, options: 1 / (1 + x.abs())),
+    "square": Activation(0, 0, lambda x, options: x, gated=True),
     "tanh": Activation(),
     "erf": Activation(0, 2 / math.sqrt(math.pi)),
     "sin": Activation(),
@@ -85,7 +89,7 @@ ACTIVATIONS: dict[str, Activation] = {
     "remainder": Activation(),
     "sigmoid": Activation(0.5, 0.25, _sigmoid_slope),
     "hardsigmoid": Activation(0.5, 1 / 6),
-    "exp": Activation(1.0, 1.0, lambda x, _: _ratio(x, torch.expm1(x), 0.0, 1.0)),
+    "exp": Activation(1.0, 1.0, lambda x, options: _ratio(x, torch.expm1(x), 0.0, 1.0)),
     "exp2": Activation(1.0, math.log(2)),
     "cos": Activation(1.0, 0.0),
     "cosh": Activation(1.0, 0.0),
@@ -103,13 +107,13 @@ def slope(call: Call) -> Any:
     at_zero = _at_zero(call, kind)
     derivative = kind.derivative_at_zero
 
-    closed = kind.slope
+    closed, options = kind.slope, {k: v for k, v in call.kwargs.items() if not isinstance(v, Tensor)}
     if closed is None or not _default_shape(call):
         out = with_slope_now(x, call.at, lambda x, y: _ratio(x, y, at_zero, derivative))
     elif call.name in ("sigmoid", "exp"):  # torch does not keep x for these, so models may change it in place
-        out = with_slope_now(x, call.at, lambda x, y: closed(x, call))
+        out = with_slope_now(x, call.at, lambda x, y: closed(x, options))
     else:
-        sloped = lambda x: closed(x, call)
+        sloped = _with_options(closed, options)
         out = with_slope(x, call.at, sloped)
         if kind.gated:
             mark_gate(out, Gate(x, sloped))
@@ -117,6 +121,10 @@ def slope(call: Call) -> Any:
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
         call.book("constant", out, torch.where(x.detach().isinf(), out.detach(), at_zero))
     return _marked(out, x)
+
+
+def _with_options(slope: Slope, options: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
+    return lambda x: slope(x, options)
 
 
 def _default_shape(call: Call) -> bool:

@@ -1,0 +1,259 @@
+"""Keep, or run again: how much of a forward pass is held for the backward pass.
+
+A *plan* decides for each block of a model: keep what its backward pass needs, or drop it and run the block again when
+the backward pass comes to it, under the same rules, with what its attention gave kept. Results are equal. Blocks are
+found by structure, the children of lists of like modules; hooks that look at the thread they run in are on them while
+the model runs, and nothing else of the model is touched.
+"""
+
+from __future__ import annotations
+
+import re
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Literal
+
+import torch
+from torch import Tensor, nn
+from torch.autograd.graph import saved_tensors_hooks
+from torch.utils._pytree import tree_map
+
+from whence.errors import OptionError
+
+__all__ = ["Memory", "blocks_of", "current", "held", "planned", "remembered", "size_of"]
+
+Memory = Literal["auto", "keep", "recompute"] | str | int
+"""Keep everything where it fits; always; never; or within so many bytes ("40GiB")."""
+UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10**6, "gb": 10**9}
+SPARE = 0.1
+"""Part of the free memory that is left alone: kernels want some, and pieces of it are too small."""
+
+_chosen: ContextVar[Memory] = ContextVar("memory", default="auto")
+_local = threading.local()
+
+
+def size_of(memory: Memory) -> int | None:
+    """The bytes that a choice names; None for the words.
+
+    >>> size_of("40GiB") == 40 * 2**30
+    True
+    """
+    if memory in ("auto", "keep", "recompute"):
+        return None
+    found = re.fullmatch(r"\s*(\d+(?:\.\d+)?)\s*([a-zA-Z]*)\s*", str(memory))
+    if found is None or found[2].lower() not in UNITS or isinstance(memory, bool):
+        raise OptionError(f"memory={memory!r} is not 'auto', 'keep', 'recompute' or a size such as '40GiB'")
+    return int(float(found[1]) * UNITS[found[2].lower()])
+
+
+def current() -> Memory:
+    """What holds here."""
+    return _chosen.get()
+
+
+@contextmanager
+def planned(memory: Memory) -> Iterator[None]:
+    """Everything inside holds as much as `memory` says."""
+    size_of(memory)
+    before = _chosen.set(memory)
+    try:
+        yield
+    finally:
+        _chosen.reset(before)
+
+
+def blocks_of(module: nn.Module) -> list[nn.Module]:
+    """The blocks of a model, in order: children of the outermost lists whose members are of one kind."""
+    found: list[nn.Module] = []
+    inside: set[int] = set()
+    for m in module.modules():
+        if id(m) in inside or not isinstance(m, (nn.ModuleList, nn.Sequential)):
+            continue
+        if len(m) > 1 and len({type(child) for child in m}) == 1 and any(True for _ in m.parameters()):
+            found += list(m)
+            inside |= {id(part) for child in m for part in child.modules()}
+    return found
+
+
+@contextmanager
+def held(module: nn.Module) -> Iterator[None]:
+    """While the model runs, its blocks hold what the plan says."""
+    memory = _chosen.get()
+    device = next((p.device for p in module.parameters()), torch.device("cpu"))
+    if memory == "keep" or not torch.is_grad_enabled() or (memory == "auto" and device.type != "cuda"):
+        yield
+        return
+    blocks = blocks_of(module)
+    plan = _Plan(blocks, memory, device)
+    handles = [h for block in blocks for h in _hooked(block)]
+    before = getattr(_local, "plan", None)
+    _local.plan = plan
+    try:
+        yield
+    finally:
+        _local.plan = before
+        plan.leave()
+        for handle in handles:
+            handle.remove()
+
+
+def _hooked(block: nn.Module) -> list[Any]:
+    return [
+        block.register_forward_pre_hook(_enter, with_kwargs=True),
+        block.register_forward_hook(_leave, always_call=True),
+    ]
+
+
+def _enter(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    plan = getattr(_local, "plan", None)
+    if plan is not None and torch.is_grad_enabled():
+        plan.enter(block, args, kwargs)
+
+
+def _leave(block: nn.Module, args: Any, out: Any) -> None:
+    plan = getattr(_local, "plan", None)
+    if plan is not None:
+        plan.leave()
+
+
+class _Plan:
+    """What each block of one forward pass does. The first is kept and weighed; the others follow from that."""
+
+    def __init__(self, blocks: list[nn.Module], memory: Memory, device: torch.device):
+        self.left = len(blocks)
+        self.memory = memory
+        self.device = device
+        self.weight: int | None = None
+        """Bytes that a kept block holds."""
+        self.free = size_of(memory) if memory not in ("auto", "recompute") else _free(device)
+        self.inside: Any = None
+        self.again = 0
+        """Blocks that will be run again."""
+
+    def enter(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+        if self.inside is not None:  # a block within a block
+            return
+        keeps = self.memory != "recompute" and (self.weight is None or self.left * self.weight <= self._room())
+        self.left -= 1
+        if not keeps:
+            self.again += 1
+            run = _Again(block, args, kwargs)
+            _local.again = run
+            self.inside = saved_tensors_hooks(run.pack, run.unpack)
+        elif self.weight is None:
+            self._scale = _Scale(block)
+            self.inside = saved_tensors_hooks(self._scale.pack, lambda t: t)
+        else:
+            self.inside = _Nothing()
+            self._hold(self.weight)
+        self.inside.__enter__()
+
+    def leave(self) -> None:
+        if self.inside is None:
+            return
+        self.inside.__exit__(None, None, None)
+        self.inside = None
+        _local.again = None
+        if self.weight is None and hasattr(self, "_scale"):
+            self.weight = self._scale.bytes
+            self._hold(self.weight)
+
+    def _hold(self, amount: int) -> None:
+        if self.free is not None:
+            self.free -= amount
+
+    def _room(self) -> float:
+        """Bytes that are left for blocks to come, and for running one of them again."""
+        assert self.weight is not None
+        return float("inf") if self.free is None else self.free - 2 * self.weight
+
+
+def _free(device: torch.device) -> int | None:
+    if device.type != "cuda":
+        return None
+    outside, _ = torch.cuda.mem_get_info(device)
+    inside = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
+    return int((outside + inside) * (1 - SPARE))
+
+
+class _Nothing:
+    def __enter__(self) -> None: ...
+    def __exit__(self, *error: object) -> None: ...
+
+
+class _Scale:
+    """Weighs what a block holds: every piece of memory once, its weights not at all."""
+
+    def __init__(self, block: nn.Module):
+        self._known = {p.untyped_storage().data_ptr() for p in block.parameters()}
+        self.bytes = 0
+
+    def pack(self, t: Tensor) -> Tensor:
+        storage = t.untyped_storage()
+        if storage.data_ptr() not in self._known:
+            self._known.add(storage.data_ptr())
+            self.bytes += storage.nbytes()
+        return t
+
+
+class _Again:
+    """A block that holds its inputs and what its attention gave, and runs again for the rest."""
+
+    def __init__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]):
+        self.block, self.args, self.kwargs = block, args, kwargs
+        self.count = 0
+        self.values: dict[int, Tensor] = {}
+        self.attended: list[Any] = []
+        """Results that are kept in the order in which they were computed."""
+        self.place: int | None = None
+        """Where in `attended` a run for the backward pass is; None in the forward pass."""
+
+    def pack(self, t: Tensor) -> int:
+        self.count += 1
+        return self.count - 1
+
+    def unpack(self, n: int) -> Tensor:
+        if n not in self.values:
+            self._run()
+        return self.values.pop(n)
+
+    def _run(self) -> None:
+        got: list[Tensor] = []
+
+        def fresh(x: Any) -> Any:
+            return x.detach().requires_grad_(x.requires_grad) if isinstance(x, Tensor) else x
+
+        def keep(t: Tensor) -> None:
+            got.append(t.detach())
+
+        before = getattr(_local, "again", None)
+        _local.again, self.place = self, 0
+        try:
+            with torch.enable_grad(), saved_tensors_hooks(keep, lambda t: t):
+                self.block(*tree_map(fresh, self.args), **tree_map(fresh, self.kwargs))
+        finally:
+            _local.again, self.place = before, None
+        if len(got) != self.count:
+            raise RuntimeError(f"a block kept {self.count} tensors, and {len(got)} when it ran again")
+        self.values = dict(enumerate(got))
+
+    def remembered(self, compute: Callable[[], Any]) -> Any:
+        if self.place is None:
+            made = compute()
+            self.attended.append(_detached(made))
+            return made
+        self.place += 1
+        return _detached(self.attended[self.place - 1])
+
+
+def _detached(values: Any) -> Any:
+    """The same numbers without their graph: it would hold us, and we hold them."""
+    return tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, values)
+
+
+def remembered(compute: Callable[[], Any]) -> Any:
+    """`compute()`, or what it gave the first time where a block runs again: for what is small and took long."""
+    again = getattr(_local, "again", None)
+    return compute() if again is None else again.remembered(compute)
