@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test check lint types zoo bench tables docs clean help
+.PHONY: demo test test-gpu check lint types zoo bench tables docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -21,6 +21,9 @@ demo: $(STAMP)   ## explain a sentence with the bundled model
 
 test: $(STAMP)   ## run the tests
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+test-gpu: $(STAMP) ## the same questions on a GPU
+	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.gpu
 
 check: lint types ## lint and types
 

@@ -1,7 +1,7 @@
 """What an explanation costs on a GPU, and how long an input it takes: `python -m benchmarks.gpu [--write FILE]`.
 
-Times are ratios to a plain forward pass beside them; memory is the peak of the CUDA allocator over the loaded model.
-Shapes are those of `benchmarks.speed`, larger batches, and one long input after the other until memory ends.
+Through `whence.explain`, as a user calls it. Times are ratios to a plain forward pass (the last token's logits for language
+models) in the same run; memory is the peak of the CUDA allocator over the loaded model. Weights are random.
 """
 
 from __future__ import annotations
@@ -11,8 +11,6 @@ import gc
 import json
 import time
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
 from statistics import median
 from typing import Any
@@ -20,27 +18,35 @@ from typing import Any
 import torch
 import transformers
 
-from benchmarks.methods import by_hand, plain_forward, relevance
-from benchmarks.workloads import Workload, workload
+import whence
+from whence.models.adapter import AbstractAdapter
 
 __all__ = ["main"]
 
-SHAPES = {"bert": ((8, 128), (64, 512)), "llama": ((8, 128), (16, 1024), (1, 16384), (1, 65536))}
-METHODS: dict[str, Callable[[Workload], object]] = {
-    "Gradient×Input by hand": by_hand,
-    "ah_ln": partial(relevance, preset="ah_ln", receipt="short"),
-    "exact": partial(relevance, preset="exact", receipt="short"),
-    "exact, full receipt": partial(relevance, preset="exact", receipt="full"),
-    "attn_lrp": partial(relevance, preset="attn_lrp", receipt="short"),
+GIB = 2**30
+LLAMA_8B = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers": 32, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "vocab_size": 128256, "max_position_embeddings": 262144}  # fmt: skip
+LLAMA_1B = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32,
+            "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 262144}  # fmt: skip
+QUICK = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
+         "num_key_value_heads": 2, "vocab_size": 500, "max_position_embeddings": 4096}  # fmt: skip
+PRESETS = ("cp_lrp", "exact", "attn_lrp", "gi")
+ATTENTION = ("attention_last", "rollout", "gae", "grad_sam")
+GROUPS: dict[str, tuple[str, Sequence[tuple[int, int]], Sequence[str]]] = {
+    "8B": ("llama-8b", ((1, 2048), (1, 8192), (1, 32768), (1, 65536), (1, 131072)), PRESETS),
+    "small": ("bert", ((64, 128), (16, 32)), ("exact", "attn_lrp", "gi")),
+    "1B": ("llama-1b", ((1, 512), (1, 1024)), PRESETS),
+    "attention": ("llama-1b", ((1, 1024), (1, 4096), (1, 16384)), ("lrp", *ATTENTION)),
 }
-ROUNDS = 3
+"""Model, batch × tokens, methods."""
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", type=Path, help="write the page to this file instead of printing it")
-    parser.add_argument("--json", type=Path, help="write the measurements here")
+    parser.add_argument("--json", type=Path, help="write the measurements here, as they come")
     parser.add_argument("--from", dest="read", type=Path, help="write the page from measurements instead of measuring")
+    parser.add_argument("--only", default=",".join(GROUPS), help="comma-separated: " + ", ".join(GROUPS))
     parser.add_argument("--quick", action="store_true", help="small shapes of few layers, also without a GPU")
     given = parser.parse_args()
 
@@ -48,121 +54,132 @@ def main() -> None:
         if given.json:
             given.json.write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
-    found = json.loads(given.read.read_text()) if given.read else measured(keep, quick=given.quick)
+    found = json.loads(given.read.read_text()) if given.read else measured(keep, given.only.split(","), given.quick)
     text = page(found)
     given.write.write_text(text) if given.write else print(text)
 
 
-def measured(keep: Callable[[dict[str, Any]], None], *, quick: bool = False) -> dict[str, Any]:
+def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], quick: bool) -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
-    shapes = {"bert": ((2, 16),), "llama": ((2, 16), (1, 64))} if quick else SHAPES
     found: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
         "torch": torch.__version__,
         "transformers": transformers.__version__,
         "rows": [],
     }
-    for family, sizes in shapes.items():
-        for batch, length in sizes:
-            work = _on(device, family, batch, length, layers=2 if quick else 12)
-            for name, method in METHODS.items():
-                row = {"work": work.name, "method": name, **_one(work, method)}
+    for group in only:
+        name, shapes, methods = GROUPS[group]
+        model = _model(name, device, quick)
+        for batch, length in ((2, 16),) if quick else shapes:
+            for row in _rows(model, batch, length, methods):
                 print(row, flush=True)
-                found["rows"].append(row)
+                found["rows"].append({"group": group, "model": name, "shape": f"{batch}×{length:,}", **row})
                 keep(found)
-            del work
-            gc.collect()
-            torch.cuda.empty_cache() if device == "cuda" else None
+        del model
+        _clean()
     return found
 
 
-def _on(device: str, family: str, batch: int, length: int, layers: int) -> Workload:
-    made = workload(family, batch, length, layers=layers)
-    made.module.config.max_position_embeddings = max(length, made.module.config.max_position_embeddings)
-    module = made.module.to(device, torch.bfloat16 if device == "cuda" else torch.float32)
-    return replace(made, module=module, inputs={"input_ids": made.inputs["input_ids"].to(device)})
-
-
-def _one(work: Workload, method: Callable[[Workload], object]) -> dict[str, Any]:
-    unit = partial(plain_forward, work)
+def _model(name: str, device: str, quick: bool) -> AbstractAdapter:
+    torch.manual_seed(0)
+    before = torch.get_default_dtype()
+    torch.set_default_dtype(torch.bfloat16 if device == "cuda" else torch.float32)
     try:
-        unit(), method(work)
-        ratios = []
-        for _ in range(ROUNDS):
-            before, spent, after = _seconds(unit), _seconds(partial(method, work)), _seconds(unit)
-            ratios.append(2 * spent / (before + after))
-        return {"ratios": ratios, "seconds": spent, "memory": _peak(partial(method, work)), "forward": _peak(unit)}
-    except torch.OutOfMemoryError:
-        torch.cuda.empty_cache()
-        return {"error": "out of memory"}
+        with torch.device(device):
+            if name == "bert":
+                size = {"num_hidden_layers": 2, "hidden_size": 64, "num_attention_heads": 4} if quick else {}
+                module: Any = transformers.BertForSequenceClassification(transformers.BertConfig(**size))
+            else:
+                size = QUICK if quick else LLAMA_8B if name == "llama-8b" else LLAMA_1B
+                module = transformers.LlamaForCausalLM(transformers.LlamaConfig(**size))
+    finally:
+        torch.set_default_dtype(before)
+    return whence.load(module.eval())
 
 
-def _seconds(work: Callable[[], object]) -> float:
-    """By CUDA events where there is a GPU: the clock of the host would end before the work does."""
-    if not torch.cuda.is_available():
-        begin = time.perf_counter()
+def _rows(model: AbstractAdapter, batch: int, length: int, methods: Sequence[str]) -> Any:
+    ids = torch.randint(10, model.config.vocab_size - 1, (batch, length), device=model.device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+    options = {"use_cache": False, "logits_to_keep": 1} if model.writes else {}
+
+    def forward() -> None:
+        with torch.no_grad():
+            model.module(**inputs, **options)
+
+    times = 1 if length > 40000 else 3
+    unit = _one(forward, times)
+    yield {"method": "forward", **unit}
+    if "error" in unit:
+        return
+    for method in methods:
+        row = _one(lambda method=method: whence.explain(model, inputs, method, 1, batch_tokens=2**20), times)
+        yield {"method": method, **row, **({} if "error" in row else {"ratio": row["ms"] / unit["ms"]})}
+
+
+def _one(work: Callable[[], object], times: int) -> dict[str, Any]:
+    try:
         work()
-        return time.perf_counter() - begin
-    begin, end = torch.cuda.Event(enable_timing=True), torch.cuda.Event(enable_timing=True)
-    begin.record()
-    work()
-    end.record()
-    torch.cuda.synchronize()
-    return begin.elapsed_time(end) / 1000
+        _clean()
+        held = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
+        spent = [_milliseconds(work) for _ in range(times)]
+        peak = (torch.cuda.max_memory_allocated() - held) / GIB if torch.cuda.is_available() else float("nan")
+        return {"ms": median(spent), "gib": peak}
+    except (torch.OutOfMemoryError, whence.WhenceError) as error:
+        return {"error": "out of memory" if isinstance(error, torch.OutOfMemoryError) else str(error)[:80]}
+    finally:
+        _clean()
 
 
-def _peak(work: Callable[[], object]) -> float:
-    """MiB at the peak, over what was held before."""
-    if not torch.cuda.is_available():
-        return float("nan")
+def _clean() -> None:
     gc.collect()
-    before = torch.cuda.memory_allocated()
-    torch.cuda.reset_peak_memory_stats()
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+
+
+def _milliseconds(work: Callable[[], object]) -> float:
+    """On the clock of the host, to the end of what it started: what a user waits for."""
+    begin = time.perf_counter()
     work()
-    torch.cuda.synchronize()
-    return (torch.cuda.max_memory_allocated() - before) / 2**20
+    if torch.cuda.is_available():
+        torch.cuda.synchronize()
+    return (time.perf_counter() - begin) * 1000
 
 
 def page(found: dict[str, Any]) -> str:
-    rows = found["rows"]
-    works = list(dict.fromkeys(row["work"] for row in rows))
-    names = list(dict.fromkeys(row["method"] for row in rows))
-    cell = {(row["work"], row["method"]): row for row in rows}
     lines = [
         "# On a GPU",
         "",
-        "Written by `python -m benchmarks.gpu --write docs/benchmarks_gpu.md`.",
+        "Written by `python -m benchmarks.gpu --json FILE`, then `python -m benchmarks.gpu --from FILE --write "
+        "docs/benchmarks_gpu.md`.",
         "",
         f"- {found['device']}, torch {found['torch']}, transformers {found['transformers']}, bfloat16, SDPA",
-        "- the models of [benchmarks.md](benchmarks.md), random weights, batch × tokens",
-        "",
-        "## Time",
-        "",
-        f"Over a plain forward pass that ran beside it; median of {ROUNDS} rounds.",
-        "",
-        _table(["method", *works], [[name, *(_time(cell[w, name]) for w in works)] for name in names]),
-        "",
-        "## Memory",
-        "",
-        "MiB at the peak over the loaded model; in brackets over a plain forward pass.",
-        "",
-        _table(["method", *works], [[name, *(_memory(cell[w, name]) for w in works)] for name in names]),
+        '- through `whence.explain`, `memory="auto"`; random weights; batch × tokens without padding',
+        "- a cell: milliseconds, in brackets over a plain forward pass in the same run; GiB at the peak over the model",
         "",
     ]
+    for group in dict.fromkeys(row["group"] for row in found["rows"]):
+        rows = [row for row in found["rows"] if row["group"] == group]
+        shapes = list(dict.fromkeys(row["shape"] for row in rows))
+        cell = {(row["method"], row["shape"]): row for row in rows}
+        lines += [f"## {rows[0]['model']}{': attention methods' if group == 'attention' else ''}", ""]
+        lines += [_line(["method", *shapes]), _line(["---", *["---:"] * len(shapes)])]
+        for method in dict.fromkeys(row["method"] for row in rows):
+            lines.append(_line([f"`{method}`", *(_cell(cell.get((method, shape))) for shape in shapes)]))
+        lines.append("")
     return "\n".join(lines)
 
 
-def _time(row: dict[str, Any]) -> str:
-    return row.get("error") or f"{median(row['ratios']):.2f} ({row['seconds'] * 1000:.0f} ms)"
+def _cell(row: dict[str, Any] | None) -> str:
+    if row is None or "error" in row:
+        return "–" if row is None else row["error"]
+    ratio = f" ({row['ratio']:.2f})" if "ratio" in row else ""
+    return f"{row['ms']:,.0f} ms{ratio}, {row['gib']:.1f} GiB"
 
 
-def _memory(row: dict[str, Any]) -> str:
-    return row.get("error") or f"{row['memory']:,.0f} ({row['memory'] / row['forward']:.1f})"
-
-
-def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
-    lines = [head, ["---", *["---:"] * (len(head) - 1)], *rows]
-    return "\n".join("| " + " | ".join(line) + " |" for line in lines)
+def _line(cells: Sequence[str]) -> str:
+    return "| " + " | ".join(cells) + " |"
 
 
 if __name__ == "__main__":

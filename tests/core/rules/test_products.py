@@ -198,7 +198,7 @@ def test_the_temperature_of_scores_is_no_gate() -> None:
 
 @pytest.mark.parametrize("act", [F.silu, F.gelu, F.mish, F.hardswish])
 def test_a_gated_product_keeps_two_tensors(act) -> None:
-    """act(g) · u under slope and half: ∂g = ∂y u s / 2 and ∂u = ∂y act(g) / 2, with s = act(g) / g, from g and u alone."""
+    """act(g) · u under slope and half: ∂g = ∂y u s / 2 and ∂u = ∂y act(g) / 2, s = act(g) / g, from g and u alone."""
     x = normal(2, 2, 5)
     kept = []
     with torch.autograd.graph.saved_tensors_hooks(lambda t: kept.append(t.data_ptr()) or t, lambda t: t):

@@ -1,0 +1,124 @@
+"""What the tests say on a CPU, asked on a GPU: `make test-gpu`, without pytest, which such machines may not have.
+
+Every method × nine families × three precisions against the CPU in float32; kernels against the formula; blocks that run
+again against those that are kept. Prints what disagrees, and ends with an error if anything does.
+"""
+
+from __future__ import annotations
+
+import copy
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+
+import whence
+from tests.core.helpers import normal
+from tests.core.kernels.cases import MASKS, SHAPES, operator, wanted
+from zoo.build import build
+
+FAMILIES = {
+    "bert": "sequence-classification",
+    "modernbert": "sequence-classification",
+    "llama": "causal-lm",
+    "gpt2": "causal-lm",
+    "gemma2": "causal-lm",
+    "mixtral": "causal-lm",
+    "t5": "seq2seq-lm",
+    "vit": "image-classification",
+    "swin": "image-classification",
+}
+NEAR = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
+"""Largest difference of scores over the largest score. Half precision rounds the models themselves, whose weights are
+random: gradients of theirs cancel."""
+LONG = {"shap", "attention_flow"}
+"""Methods of many passes or on the CPU alone: in float32 only."""
+
+
+def methods() -> Iterator[tuple[str, Any, float]]:
+    for dtype, near in NEAR.items():
+        for name in whence.methods:
+            if dtype == torch.float32 or name not in LONG:
+                yield name, dtype, near
+
+
+def compared(family: str, task: str) -> Iterator[str]:
+    """Complaints about one family."""
+    specimen = build(task, family)
+    model, inputs = specimen.model, dict(specimen.inputs)
+    target = lambda outputs: outputs.logits.flatten(1)[:, 1]
+    for name, dtype, near in methods():
+        there = copy.deepcopy(model).to("cuda", dtype)
+        here = copy.deepcopy(there).to("cpu", torch.float32)  # the same rounded weights
+        moved = {k: v.to("cuda") for k, v in inputs.items()}
+        options = {"samples": 50} if name == "shap" else {}
+        try:
+            reference = whence.explain(here, inputs, name, target, **options)
+        except whence.WhenceError:
+            continue
+        try:
+            found = whence.explain(there, moved, name, target, **options)
+        except Exception as error:
+            yield f"{family} {name} {dtype}: {type(error).__name__}: {str(error)[:200]}"
+            continue
+        gap = max(
+            float(np.abs(a.scores - b.scores).max() / max(np.abs(b.scores).max(), 1e-9))
+            for a, b in zip(found, reference, strict=True)
+        )
+        if not gap <= near:
+            yield f"{family} {name} {dtype}: scores differ by {gap:.1e}"
+
+
+def kernels() -> Iterator[str]:
+    for shape in SHAPES:
+        for mask in MASKS:
+            for dtype, near in ((torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
+                made = operator(shape, mask, dtype)
+                there = replace(
+                    made, q=made.q.cuda(), k=made.k.cuda(), mask=None if made.mask is None else made.mask.cuda()
+                )
+                x = normal(*made.q.shape[:3], made.q.shape[-1], seed=4, dtype=dtype)
+                v = normal(*made.k.shape, seed=5, dtype=dtype)
+                _, lse = there.attend(v.cuda())
+                for one in (there, replace(there, lse=lse)):
+                    right = wanted(made, x)
+                    gap = float((one.transposed(x.cuda()).cpu().double() - right).abs().max() / right.abs().max())
+                    if not gap <= near:
+                        yield f"kernel {shape}, {mask}, {dtype}, lse {one.lse is not None}: {gap:.1e}"
+
+
+def again() -> Iterator[str]:
+    for family, task in FAMILIES.items():
+        specimen = build(task, family)
+        model = specimen.model.to("cuda", torch.float32)
+        inputs = {k: v.to("cuda") for k, v in specimen.inputs.items()}
+        target = lambda outputs: outputs.logits.flatten(1)[:, 1]
+        for method in ("exact", "gi", "attn_lrp"):
+            kept, run = (whence.explain(model, inputs, method, target, memory=m) for m in ("keep", "recompute"))
+            gap = max(float(np.abs(a.scores - b.scores).max()) for a, b in zip(kept, run, strict=True))
+            if not gap <= 1e-4 * max(1.0, *(float(np.abs(a.scores).max()) for a in kept)):
+                yield f"{family} {method}: run again, scores differ by {gap:.1e}"
+
+
+def main() -> int:
+    warnings.simplefilter("ignore")
+    transformers.logging.set_verbosity_error()
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
+    count = 0
+    steps = [kernels(), again(), *(compared(family, task) for family, task in FAMILIES.items())]
+    for step in steps:
+        for complaint in step:
+            count += 1
+            print(complaint, flush=True)
+        print("—", getattr(step, "__name__", "step"), "done", flush=True)
+    print(f"{count} disagree" if count else "everything agrees")
+    return 1 if count else 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
