@@ -1,7 +1,7 @@
 """What an explanation costs on a GPU, and how long an input it takes: `python -m benchmarks.gpu [--write FILE]`.
 
-Through `whence.explain`, as a user calls it. Times are ratios to a plain forward pass (the last token's logits for language
-models) in the same run; memory is the peak of the CUDA allocator over the loaded model. Weights are random.
+Through `whence.explain`, as a user calls it. Times are ratios to a plain forward pass (the last token's logits for
+language models) in the same run; memory is the peak of the CUDA allocator over the loaded model. Weights are random.
 """
 
 from __future__ import annotations
