@@ -255,3 +255,25 @@ def test_the_callers_array_stays_his():
     scores = np.zeros(2, np.float32)
     whence.Explanation(scores=scores, tokens=("a", "b"))
     scores[0] = 1
+
+
+def test_when_memory_ends_blocks_run_again(model, monkeypatch):
+    """The estimate was too high: the next plan answers, and its results are the same."""
+    from whence.core import memory
+    from whence.methods.propagate import Propagate
+
+    plans, run = [], Propagate.explain
+
+    def tight(self, *args):
+        plans.append(memory.current())
+        if memory.current() != "recompute" or len(args[1]) > 1:
+            raise torch.OutOfMemoryError("no more")
+        return run(self, *args)
+
+    wanted = whence.explain(model, ["good", "bad"])
+    monkeypatch.setattr(Propagate, "explain", tight)
+    found = whence.explain(model, ["good", "bad"])
+    assert plans == ["auto", "auto", "recompute", "auto", "recompute"]
+    same(found, wanted)
+    with pytest.raises(torch.OutOfMemoryError):
+        whence.explain(model, ["good"], memory="keep")

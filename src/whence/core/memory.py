@@ -30,6 +30,9 @@ UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10*
 SPARE = 0.1
 """Part of the free memory that is left alone: kernels want some, and pieces of it are too small."""
 
+WORK = 3
+"""What a block takes while it runs again, over what it keeps: results on the way, and their gradients."""
+
 _chosen: ContextVar[Memory] = ContextVar("memory", default="auto")
 _local = threading.local()
 
@@ -128,6 +131,9 @@ class _Plan:
         self.weight: int | None = None
         """Bytes that a kept block holds."""
         self.free = size_of(memory) if memory not in ("auto", "recompute") else _free(device)
+        self.held = 0
+        """Bytes that blocks hold already, where nobody else counts them."""
+        self.start = _allocated(device)
         self.inside: Any = None
         self.again = 0
         """Blocks that will be run again."""
@@ -147,7 +153,7 @@ class _Plan:
             self.inside = saved_tensors_hooks(self._scale.pack, lambda t: t)
         else:
             self.inside = _Nothing()
-            self._hold(self.weight)
+            self.held += self.weight
         self.inside.__enter__()
 
     def leave(self) -> None:
@@ -158,16 +164,19 @@ class _Plan:
         _local.again = None
         if self.weight is None and hasattr(self, "_scale"):
             self.weight = self._scale.bytes
-            self._hold(self.weight)
-
-    def _hold(self, amount: int) -> None:
-        if self.free is not None:
-            self.free -= amount
+            self.held += self.weight
 
     def _room(self) -> float:
-        """Bytes that are left for blocks to come, and for running one of them again."""
+        """Bytes that are left for blocks to come, less what running one of them again takes."""
         assert self.weight is not None
-        return float("inf") if self.free is None else self.free - 2 * self.weight
+        if self.free is None:
+            return float("inf")
+        used = self.held if self.start is None else (_allocated(self.device) or 0) - self.start
+        return self.free - used - WORK * self.weight
+
+
+def _allocated(device: torch.device) -> int | None:
+    return torch.cuda.memory_allocated(device) if device.type == "cuda" else None
 
 
 def _free(device: torch.device) -> int | None:

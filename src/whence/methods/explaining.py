@@ -106,6 +106,7 @@ def _batch(
     model: AbstractAdapter, method: AbstractMethod, aimed: list[tuple[Example, AbstractTarget]], *, apart: bool
 ) -> list[Explanation | Exception]:
     """One batch. If its rows can't be told apart, or it does not fit, or one of them fails: smaller ones."""
+    size, next_plan = 0, current()
     try:
         return list(method.explain(model, [e for e, _ in aimed], [t for _, t in aimed]))
     except CannotSplit:
@@ -113,23 +114,26 @@ def _batch(
             raise
         size = 1
     except torch.OutOfMemoryError as error:
-        torch.cuda.empty_cache()
-        if len(aimed) == 1:
-            if current() == "auto":  # the estimate was too high
-                with planned("recompute"):
-                    return _batch(model, method, aimed, apart=apart)
+        if len(aimed) == 1 and current() == "auto":  # the estimate was too high
+            size, next_plan = 1, "recompute"
+        elif len(aimed) == 1:
             if not apart:
                 raise
             return [error]
-        size = (len(aimed) + 1) // 2
+        else:
+            size = (len(aimed) + 1) // 2
     except Exception as error:
         if not apart:
             raise
         if len(aimed) == 1:
             return [error]
         size = 1
+    # Out here nothing holds what the failed pass had computed: an exception holds its frames, and they their tensors.
+    if torch.cuda.is_available():
+        torch.cuda.empty_cache()
     chunks = [aimed[i : i + size] for i in range(0, len(aimed), size)]
-    return [result for chunk in chunks for result in _batch(model, method, chunk, apart=apart)]
+    with planned(next_plan):
+        return [result for chunk in chunks for result in _batch(model, method, chunk, apart=apart)]
 
 
 def renamed(explanation: Explanation, asked: Any) -> Explanation:

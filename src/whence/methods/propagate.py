@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
+import torch
 from torch import Tensor
 
 from whence.core.propagation import At, Propagation, Receipt, propagate
@@ -140,18 +141,24 @@ class Propagate(AbstractMethod):
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
-            return [_receipt(single, 0, complete=True) for single in alone]
-        return [_receipt(done, n, complete=complete) for n in range(batch.examples)]
+            return [receipt for single in alone for receipt in _receipts(single, complete=True)]
+        return _receipts(done, complete=complete)
 
 
-def _receipt(done: Propagation, n: int, *, complete: bool) -> Conservation:
-    sinks = {kind: float(amount[n]) for kind, amount in done.sinks.items()} if complete else {}
+def _receipts(done: Propagation, *, complete: bool) -> list[Conservation]:
+    """The account of each example. All amounts come from the device in one piece."""
+    kinds = list(done.sinks) if complete else []
+    amounts = torch.stack(
+        [a.to(done.inputs.dtype) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))]
+    )
+    return [_receipt(done, kinds, row, complete=complete) for row in amounts.T.tolist()]
+
+
+def _receipt(done: Propagation, kinds: list[str], amounts: list[float], *, complete: bool) -> Conservation:
+    inputs, target, *held = amounts
+    sinks = dict(zip(kinds, held, strict=True))
     receipt = Conservation(
-        inputs=float(done.inputs[n]),
-        target=float(done.target[n]),
-        sinks=sinks,
-        unruled=tuple(sorted(done.unruled)),
-        complete=complete,
+        inputs=inputs, target=target, sinks=sinks, unruled=tuple(sorted(done.unruled)), complete=complete
     )
     if complete and abs(receipt.error) > NOTICED * receipt.scale:
         unseen = tuple(sorted({*receipt.unruled, *done.bypasses}))

@@ -26,6 +26,8 @@ from whence.results import Explanation, Part, Prediction
 
 __all__ = ["AbstractAdapter", "Kind"]
 
+MOVED = 2**26
+"""Numbers that are worth moving to the CPU to be looked at there."""
 Kind = Literal["text", "image", "module"]
 """What a model reads."""
 
@@ -239,8 +241,20 @@ class AbstractAdapter(ABC):
         """One score per example, and their names."""
         if isinstance(targets[0], Custom):
             return self._custom(targets[0], outputs, batch), [targets[0].name] * batch.examples
-        chosen = [t.terms(self.view(outputs, batch, n)) for n, t in enumerate(targets)]
+        near = self.brought_home(outputs)
+        chosen = [t.terms(self.view(near, batch, n)) for n, t in enumerate(targets)]
         return self.sum_of_terms(outputs, batch, [terms for terms, _ in chosen]), [name for _, name in chosen]
+
+    def brought_home(self, outputs: Any) -> Any:
+        """The outputs that targets read, on the CPU in one transfer: each number that is asked of a GPU is a wait."""
+        if self.device.type == "cpu":
+            return outputs
+        try:
+            found = {field: field_of(outputs, field).detach() for field in self.fields}
+        except InputError:
+            return outputs
+        small = all(value.numel() <= MOVED for value in found.values())
+        return {field: value.float().cpu() for field, value in found.items()} if small else outputs
 
     def _custom(self, target: Custom, outputs: Any, batch: ExampleBatch) -> Tensor:
         scores = target.function(outputs)
@@ -354,6 +368,7 @@ class AbstractAdapter(ABC):
         if "logits" not in self.fields:
             return nothing
         try:
+            outputs = self.brought_home(outputs)
             logits = field_of(outputs, "logits").detach().float()
         except InputError:
             return nothing

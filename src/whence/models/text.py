@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from functools import cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -56,7 +57,7 @@ class TextAdapter(AbstractAdapter):
         pad = getattr(self.tokenizer, "pad_token_id", None) if pad is None else pad
         return None if pad is None else int(pad)
 
-    @property
+    @cached_property
     def limit(self) -> int | None:
         config = self.config
         text = config.get_text_config() if hasattr(config, "get_text_config") else config

@@ -50,9 +50,11 @@ def spans_of(tokenizer: Any, encoding: Any, texts: Sequence[str | Sequence[str]]
             backend.special_tokens_mask, _known_special(tokenizer, ids), ids, offsets, strict=True
         )
     )
-    pieces = spell_tokens(tokenizer, ids)
     # the text itself shows case, accents and characters that the vocabulary may not have
-    names = tuple(p if s or b <= a else text[a:b] for p, (a, b), s in zip(pieces, offsets, special, strict=True))
+    names = tuple(
+        _spelled(tokenizer, int(i)) if s or b <= a else text[a:b]
+        for i, (a, b), s in zip(ids, offsets, special, strict=True)
+    )
     sides: tuple[str, ...] = ()
     if len(texts) > 1:
         sides = tuple({None: "", 0: "first", 1: "second"}[s] for s in backend.sequence_ids)

@@ -42,6 +42,25 @@ def _biased(s, M, om, on, smm, smn, NQ, NK, MASK: tl.constexpr):
 
 
 @triton.jit
+def _tile_of(
+    qp, xp, lp, mp, k, om, on, od, oc, scale, sqn, sxn, smm, smn, NQ, NK, D, C,
+    MASK: tl.constexpr, PRECISION: tl.constexpr,
+):  # fmt: skip
+    """p (key, query) of a tile, and x of its queries."""
+    q = tl.load(
+        qp + om[:, None].to(tl.int64) * sqn + od[None, :], mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0
+    )
+    lse = tl.load(lp + om, mask=om < NQ, other=float("inf"))
+    s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+    if MASK > 0:
+        s = _biased(s, mp, om, on, smm, smn, NQ, NK, MASK)
+    x = tl.load(
+        xp + om[:, None].to(tl.int64) * sxn + oc[None, :], mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0
+    )
+    return tl.math.exp2(s - lse[None, :]), x
+
+
+@triton.jit
 def _transposed(
     Q, K, X, L, M, OUT, scale,
     sqb, sqh, sqn, skb, skh, skn, sxb, sxh, sxn, sob, soh, son, smb, smh, smm, smn,
@@ -60,25 +79,21 @@ def _transposed(
     )  # fmt: skip
     total = tl.zeros([BN, BC], dtype=tl.float32)
     first = (block * BN // BM) * BM if CAUSAL else 0
+    whole = ((block + 1) * BN + BM - 1) // BM * BM if CAUSAL else 0  # from here on every query sees all these keys
     for g in range(G):
         h = key_head * G + g
-        for start in range(first, NQ, BM):
-            om = start + tl.arange(0, BM)
-            q = tl.load(
-                Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
-                mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
-            )  # fmt: skip
-            lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
-            s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
-            if MASK > 0:
-                s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
-            p = tl.math.exp2(s - lse[None, :])
-            if CAUSAL:
+        qp, xp, lp, mp = Q + b * sqb + h * sqh, X + b * sxb + h * sxh, L + (b * H + h) * NQ, M + b * smb + h * smh
+        if CAUSAL:
+            for start in range(first, tl.minimum(whole, NQ), BM):
+                om = start + tl.arange(0, BM)
+                p, x = _tile_of(
+                    qp, xp, lp, mp, k, om, on, od, oc, scale, sqn, sxn, smm, smn, NQ, NK, D, C, MASK, PRECISION
+                )
                 p = tl.where(om[None, :] >= on[:, None], p, 0.0)
-            x = tl.load(
-                X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
-                mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
-            )  # fmt: skip
+                total += tl.dot(p.to(x.dtype), x, input_precision=PRECISION)
+        for start in range(whole, NQ, BM):
+            om = start + tl.arange(0, BM)
+            p, x = _tile_of(qp, xp, lp, mp, k, om, on, od, oc, scale, sqn, sxn, smm, smn, NQ, NK, D, C, MASK, PRECISION)
             total += tl.dot(p.to(x.dtype), x, input_precision=PRECISION)
     tl.store(
         OUT + b * sob + key_head * soh + on[:, None].to(tl.int64) * son + oc[None, :], total.to(OUT.dtype.element_ty),
