@@ -270,7 +270,7 @@ def test_when_memory_ends_blocks_run_again(model, monkeypatch):
             raise torch.OutOfMemoryError("no more")
         return run(self, *args)
 
-    wanted = whence.explain(model, ["good", "bad"])
+    wanted = [exp.scores for exp in whence.explain(model, ["good", "bad"])]
     monkeypatch.setattr(Propagate, "explain", tight)
     found = whence.explain(model, ["good", "bad"])
     assert plans == ["auto", "auto", "recompute", "auto", "recompute"]
