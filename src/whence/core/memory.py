@@ -30,7 +30,7 @@ UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10*
 SPARE = 0.1
 """Part of the free memory that is left alone: kernels want some, and pieces of it are too small."""
 
-WORK = 3
+WORK = 4
 """What a block takes while it runs again, over what it keeps: results on the way, and their gradients."""
 
 _chosen: ContextVar[Memory] = ContextVar("memory", default="auto")

@@ -147,7 +147,7 @@ def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
     out = torch.empty(batch, k.shape[1], keys, channels, device=x.device, dtype=x.dtype)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
-    bm, bn, warps, stages = _tile(max(bd, bc), q.dtype)
+    bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
     _transposed[(triton.cdiv(keys, bn), batch * k.shape[1])](
         q, k, x, lse, mask, out, operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *out.stride()[:3], *strides,
@@ -165,7 +165,7 @@ def log_sum_exp(operator: AttentionOperator) -> Tensor:
     out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
     mask, strides, kind = _mask_of(operator)
     bd = max(16, triton.next_power_of_2(width))
-    bm, bn, warps, stages = _tile(bd, q.dtype)
+    bm, bn, warps, stages = _tile(bd, queries, q.dtype)
     _log_sum_exp[(triton.cdiv(queries, bm), batch * heads)](
         q, k, mask, out, operator.factor * LOG2E, *q.stride()[:3], *k.stride()[:3], *strides,
         heads, operator.group, queries, k.shape[-2], width,
@@ -190,13 +190,13 @@ def _mask_of(operator: AttentionOperator) -> tuple[Any, tuple[int, ...], int]:
     return (mask.view(torch.uint8), mask.stride(), 1) if mask.dtype == torch.bool else (mask, mask.stride(), 2)
 
 
-def _tile(width: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
-    """Queries and keys in a tile, warps, stages: as many as fit into the memory of a multiprocessor."""
+def _tile(width: int, queries: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
+    """Queries and keys in a tile, warps, stages: the quickest of eleven on an H200, at 512 to 32,768 tokens."""
     if dtype == torch.float32:
         return (32, 64, 4, 2) if width <= 128 else (16, 32, 4, 2)
     if width <= 64:
-        return 64, 128, 4, 3
-    return (64, 128, 8, 3) if width <= 128 else (32, 64, 4, 2)
+        return (128, 64, 4, 3) if queries > 4096 else (64, 64, 4, 3)
+    return (32, 128, 4, 4) if width <= 128 else (32, 64, 4, 2)
 
 
 def _precision(dtype: torch.dtype) -> str:
