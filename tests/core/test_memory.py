@@ -136,3 +136,10 @@ def test_blocks_are_found_by_structure():
 def test_what_is_no_size(wrong):
     with pytest.raises(OptionError, match="40GiB"):
         whence.explain(small.llama(), {"input_ids": torch.tensor([[2, 3]])}, memory=wrong)
+
+
+@pytest.mark.parametrize("method", ["gae", "rollout", "transformer_attribution", "integrated_gradients", "saliency"])
+def test_methods_that_record_are_not_disturbed(method):
+    ids = {"input_ids": torch.arange(2, 12)[None]}
+    made, wanted = (whence.explain(small.classifier(), ids, method, 1, memory=m).scores for m in ("recompute", "keep"))
+    np.testing.assert_allclose(made, wanted, atol=1e-5)

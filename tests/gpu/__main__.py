@@ -1,4 +1,5 @@
-"""What the tests say on a CPU, asked on a GPU: `make test-gpu`, without pytest, which such machines may not have.
+"""What the tests say on a CPU, asked on a GPU: `make test-gpu`, without pytest, which such machines may not have;
+`python -m tests.gpu vit kernels` for some of it.
 
 Every method × nine families × three precisions against the CPU in float32; kernels against the formula; blocks that run
 again against those that are kept. Prints what disagrees, and ends with an error if anything does.
@@ -12,6 +13,7 @@ import time
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -111,12 +113,13 @@ def main() -> int:
     transformers.logging.set_verbosity_error()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     count, begin = 0, time.perf_counter()
-    steps = [kernels(), again(), *(compared(family, task) for family, task in FAMILIES.items())]
-    for step in steps:
+    steps = {"kernels": kernels, "again": again, **{f: partial(compared, f, task) for f, task in FAMILIES.items()}}
+    for name in sys.argv[1:] or steps:
+        step = steps[name]()
         for complaint in step:
             count += 1
             print(complaint, flush=True)
-        print(f"{time.perf_counter() - begin:.0f} s", flush=True)
+        print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
     print(f"{count} disagree" if count else "everything agrees")
     return 1 if count else 0
 

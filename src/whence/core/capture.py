@@ -23,6 +23,7 @@ from whence.core.batch import Batch
 from whence.core.call import Call, Rule, is_tainted, role_of
 from whence.core.interception import Interception, Leaf, as_it_is
 from whence.core.layout import Lane, Layout, examples_first, layout_of
+from whence.core.memory import planned
 from whence.core.propagation import Forward, backward, intercepted, run
 from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
@@ -258,7 +259,7 @@ def capture(
     recorder = _Recorder(batch, visitor)
     rules = recorder.rules(table(recipes["gi"]))
     mode = Interception(batch, rules, recipe=recipes["gi"], follows=("examples",), wide=wide)
-    with closing(recorder), closing(mode), intercepted(mode):
+    with closing(recorder), closing(mode), intercepted(mode), planned("keep"):  # what is recorded is there once
         scores, outputs = run(mode, forward, target)
         _name_streams(recorder.maps, mode.leaves)
         _set_levels(recorder.maps)
@@ -287,7 +288,7 @@ def capture_relevance(
         batch, recorder.rules(relevance_table()), recipe=CHEFER, default=universal, follows=("examples",), wide=wide
     )
     with closing(recorder), closing(mode), torch.inference_mode(False), torch.enable_grad():
-        with intercepted(mode):
+        with intercepted(mode), planned("keep"):
             outputs = forward(mode.prepared())
         read = _read_by(target, outputs)  # outside: the start of relevance is the ordinary gradient, one-hot
         leaves = [leaf.tensor for leaf in mode.leaves]

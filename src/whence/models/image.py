@@ -110,7 +110,11 @@ class ImageClassifier(AbstractAdapter):
         pixels = example.inputs[PIXELS]
         rows, columns = example.parts[0].shape
         marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool)).reshape(rows, columns)
-        marks = marks.repeat_interleave(pixels.shape[-2] // rows, 0).repeat_interleave(pixels.shape[-1] // columns, 1)
+        marks = (
+            marks.to(pixels.device)
+            .repeat_interleave(pixels.shape[-2] // rows, 0)
+            .repeat_interleave(pixels.shape[-1] // columns, 1)
+        )
         changed = torch.where(marks, pixels, self._colour(pixels, fill).to(pixels))
         return replace(example, inputs={**example.inputs, PIXELS: changed})
 
