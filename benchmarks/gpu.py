@@ -106,7 +106,7 @@ def _rows(model: AbstractAdapter, batch: int, length: int, methods: Sequence[str
         with torch.no_grad():
             model.module(**inputs, **options)
 
-    times = 1 if length > 40000 else 3
+    times = 1 if length > 20000 else 3
     unit = _one(forward, times)
     yield {"method": "forward", **unit}
     if "error" in unit:
