@@ -8,6 +8,8 @@ trail         which token an id came from
 call          an intercepted call, its verbs, and the marks that tensors carry
 backward      functions with another backward pass than torch's
 recipe        the table of choices; presets
+memory        which blocks keep what the backward pass needs, and which run again
+kernels/      attention as an operator that is never written down
 reweighing    a linear layer under LRP's ε, γ and z⁺
 rules/        what each choice does, one module for each kind of function
 holding       values that are needed later, whatever the model writes over them

@@ -122,7 +122,7 @@ def _leave(block: nn.Module, args: Any, out: Any) -> None:
 
 
 class _Plan:
-    """What each block of one forward pass does. The first is kept and weighed; the others follow from that."""
+    """What each block of one forward pass does. The first is weighed; whether it is kept, and the others, follow."""
 
     def __init__(self, blocks: list[nn.Module], memory: Memory, device: torch.device):
         self.left = len(blocks)
@@ -135,6 +135,7 @@ class _Plan:
         """Bytes that blocks hold already, where nobody else counts them."""
         self.start = _allocated(device)
         self.inside: Any = None
+        self.running: _Again | None = None
         self.again = 0
         """Blocks that will be run again."""
 
@@ -143,14 +144,11 @@ class _Plan:
             return
         keeps = self.memory != "recompute" and (self.weight is None or self.left * self.weight <= self._room())
         self.left -= 1
-        if not keeps:
-            self.again += 1
-            run = _Again(block, args, kwargs)
-            _local.again = run
+        if not keeps or self.weight is None:
+            self.again += not keeps
+            run = _Again(block, args, kwargs, holds=keeps)
+            _local.again = self.running = run
             self.inside = saved_tensors_hooks(run.pack, run.unpack)
-        elif self.weight is None:
-            self._scale = _Scale(block)
-            self.inside = saved_tensors_hooks(self._scale.pack, lambda t: t)
         else:
             self.inside = _Nothing()
             self.held += self.weight
@@ -162,9 +160,14 @@ class _Plan:
         self.inside.__exit__(None, None, None)
         self.inside = None
         _local.again = None
-        if self.weight is None and hasattr(self, "_scale"):
-            self.weight = self._scale.bytes
+        if self.weight is None and self.running is not None and self.running.holds:
+            self.weight = self.running.bytes
             self.held += self.weight
+            if self.left * self.weight > self._room():  # not all can be kept: begin with this one
+                self.again += 1
+                self.held -= self.weight
+                self.running.drop()
+        self.running = None
 
     def _room(self) -> float:
         """Bytes that are left for blocks to come, less what running one of them again takes."""
@@ -192,26 +195,17 @@ class _Nothing:
     def __exit__(self, *error: object) -> None: ...
 
 
-class _Scale:
-    """Weighs what a block holds: every piece of memory once, its weights not at all."""
-
-    def __init__(self, block: nn.Module):
-        self._known = {p.untyped_storage().data_ptr() for p in block.parameters()}
-        self.bytes = 0
-
-    def pack(self, t: Tensor) -> Tensor:
-        storage = t.untyped_storage()
-        if storage.data_ptr() not in self._known:
-            self._known.add(storage.data_ptr())
-            self.bytes += storage.nbytes()
-        return t
-
-
 class _Again:
-    """A block that holds its inputs and what its attention gave, and runs again for the rest."""
+    """A block that holds its inputs and what its attention gave, and runs again for the rest.
 
-    def __init__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]):
-        self.block, self.args, self.kwargs = block, args, kwargs
+    One that `holds` keeps the rest too, weighs it, and can be told to drop it.
+    """
+
+    def __init__(self, block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any], *, holds: bool = False):
+        self.block, self.args, self.kwargs, self.holds = block, args, kwargs, holds
+        self.bytes = 0
+        """Of what is held, every piece of memory once and the weights not at all."""
+        self._known = {p.untyped_storage().data_ptr() for p in block.parameters()} if holds else set()
         self.count = 0
         self.values: dict[int, Tensor] = {}
         self.attended: list[Any] = []
@@ -220,8 +214,18 @@ class _Again:
         """Where in `attended` a run for the backward pass is; None in the forward pass."""
 
     def pack(self, t: Tensor) -> int:
+        if self.holds:
+            self.values[self.count] = t.detach()
+            storage = t.untyped_storage()
+            if storage.data_ptr() not in self._known:
+                self._known.add(storage.data_ptr())
+                self.bytes += storage.nbytes()
         self.count += 1
         return self.count - 1
+
+    def drop(self) -> None:
+        self.holds = False
+        self.values.clear()
 
     def unpack(self, n: int) -> Tensor:
         if n not in self.values:

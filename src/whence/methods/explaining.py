@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+import gc
 import time
 from collections.abc import Callable, Hashable, Sequence
 from dataclasses import fields, replace
@@ -130,6 +131,7 @@ def _batch(
         size = 1
     # Out here nothing holds what the failed pass had computed: an exception holds its frames, and they their tensors.
     if torch.cuda.is_available():
+        gc.collect()
         torch.cuda.empty_cache()
     chunks = [aimed[i : i + size] for i in range(0, len(aimed), size)]
     with planned(next_plan):
