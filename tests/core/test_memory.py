@@ -143,3 +143,34 @@ def test_methods_that_record_are_not_disturbed(method):
     ids = {"input_ids": torch.arange(2, 12)[None]}
     made, wanted = (whence.explain(small.classifier(), ids, method, 1, memory=m).scores for m in ("recompute", "keep"))
     np.testing.assert_allclose(made, wanted, atol=1e-5)
+
+
+def test_a_block_that_does_another_thing_when_it_runs_again_is_kept():
+    """It counts how often it was called, and squares every other time."""
+
+    class Moody(nn.Module):
+        calls = 0
+
+        def __init__(self) -> None:
+            super().__init__()
+            self.linear = nn.Linear(8, 8)
+
+        def forward(self, x: torch.Tensor) -> torch.Tensor:
+            Moody.calls += 1
+            y = self.linear(x)
+            return y if Moody.calls <= 2 else torch.tanh(torch.exp(y))
+
+    class Model(nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.words, self.blocks = nn.Embedding(20, 8), nn.ModuleList([Moody(), Moody()])
+
+        def forward(self, ids: torch.Tensor) -> torch.Tensor:
+            x = self.words(ids)
+            for block in self.blocks:
+                x = block(x)
+            return x.mean(1)
+
+    ids = torch.tensor([[3, 4, 5]])
+    exp = whence.explain(Model().eval(), {"ids": ids}, "exact", 1, memory="recompute")
+    assert exp.conservation.error == pytest.approx(0, abs=1e-5)

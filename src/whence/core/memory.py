@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 
 from whence.errors import OptionError
 
-__all__ = ["Memory", "blocks_of", "current", "held", "planned", "remembered", "size_of"]
+__all__ = ["CannotRunAgain", "Memory", "blocks_of", "current", "held", "planned", "remembered", "size_of"]
 
 Memory = Literal["auto", "keep", "recompute"] | str | int
 """Keep everything where it fits; always; never; or within so many bytes ("40GiB")."""
@@ -35,6 +35,10 @@ WORK = 4
 
 _chosen: ContextVar[Memory] = ContextVar("memory", default="auto")
 _local = threading.local()
+
+
+class CannotRunAgain(RuntimeError):
+    """A block does not do the same twice: keep what it gave."""
 
 
 def size_of(memory: Memory) -> int | None:
@@ -75,7 +79,7 @@ def blocks_of(module: nn.Module) -> list[nn.Module]:
         if id(m) in inside or not isinstance(m, (nn.ModuleList, nn.Sequential)):
             continue
         if len(m) > 1 and len({type(child) for child in m}) == 1 and any(True for _ in m.parameters()):
-            found += list(m)
+            found += [child for child in m if not isinstance(child, torch.jit.ScriptModule)]
             inside |= {id(part) for child in m for part in child.modules()}
     return found
 
@@ -249,7 +253,7 @@ class _Again:
         finally:
             _local.again, self.place = before, None
         if len(got) != self.count:
-            raise RuntimeError(f"a block kept {self.count} tensors, and {len(got)} when it ran again")
+            raise CannotRunAgain(f"a block kept {self.count} tensors, and {len(got)} when it ran again")
         self.values = dict(enumerate(got))
 
     def remembered(self, compute: Callable[[], Any]) -> Any:

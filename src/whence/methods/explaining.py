@@ -15,7 +15,7 @@ from typing import Any
 import torch
 
 from whence.core.layout import CannotSplit
-from whence.core.memory import Memory, current, planned
+from whence.core.memory import CannotRunAgain, Memory, current, planned
 from whence.core.recipe import Recipe
 from whence.errors import InputError, WhenceError
 from whence.methods.method import AbstractMethod, class_of, methods
@@ -114,6 +114,8 @@ def _batch(
         if len(aimed) == 1:
             raise
         size = 1
+    except CannotRunAgain:
+        size, next_plan = len(aimed), "keep"
     except torch.OutOfMemoryError as error:
         if len(aimed) == 1 and current() == "auto":  # the estimate was too high
             size, next_plan = 1, "recompute"
