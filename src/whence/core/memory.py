@@ -121,7 +121,7 @@ def _enter(block: nn.Module, args: tuple[Any, ...], kwargs: dict[str, Any]) -> N
 
 def _leave(block: nn.Module, args: Any, out: Any) -> None:
     plan = getattr(_local, "plan", None)
-    if plan is not None:
+    if plan is not None and plan.block is block:
         plan.leave()
 
 
@@ -139,6 +139,8 @@ class _Plan:
         """Bytes that blocks hold already, where nobody else counts them."""
         self.start = _allocated(device)
         self.inside: Any = None
+        self.block: nn.Module | None = None
+        """The block that runs now."""
         self.running: _Again | None = None
         self.again = 0
         """Blocks that will be run again."""
@@ -156,13 +158,14 @@ class _Plan:
         else:
             self.inside = _Nothing()
             self.held += self.weight
+        self.block = block
         self.inside.__enter__()
 
     def leave(self) -> None:
         if self.inside is None:
             return
         self.inside.__exit__(None, None, None)
-        self.inside = None
+        self.inside = self.block = None
         _local.again = None
         if self.weight is None and self.running is not None and self.running.holds:
             self.weight = self.running.bytes
