@@ -19,6 +19,7 @@ from whence.concepts.layers import Layer, hooked
 from whence.concepts.pooling import pooled, pooled_gradient
 from whence.errors import InputError, ModelError, NumericsError
 from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
 from whence.models.batching import batches
 from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget, field_of
@@ -78,10 +79,9 @@ class Probe:
             chosen = [examples[i] for i in part]
             with torch.inference_mode(False), torch.enable_grad():
                 values, mask, outputs, batch = self._run(chosen, differentiable=True)
-                self.adapter.check_finite(outputs)
-                score, names = self.adapter.score(outputs, batch, [target] * len(chosen))
-                found = self._backward(score, values)
-            name = names[0]
+                scores = TargetScores(self.adapter, batch, [target] * len(chosen))
+                found = self._backward(scores(outputs), values)
+            name = scores.names[0]
             for row, i in enumerate(part):
                 rows[i] = {layer: _array(pooled_gradient(g, mask, self.pool)[row]) for layer, g in found.items()}
                 best[i] = _best(outputs, row)

@@ -9,6 +9,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Literal
 
+import torch
 from torch import Tensor
 
 __all__ = ["Batch", "FeatureKind", "Source"]
@@ -63,6 +64,11 @@ class Batch:
     def names(self) -> tuple[str, ...]:
         """Of the inputs that are explained."""
         return tuple(source.name for source in self.sources)
+
+    def places_of(self, source: str, n: int) -> Tensor:
+        """Where the elements of example `n` stand in the padded row of a source."""
+        held = self.places.get(source)
+        return torch.arange(self.inputs[source].shape[1]) if held is None else held[n]
 
     def own(self, source: str, n: int, values: Tensor) -> Tensor:
         """What `values` (batch, place, …), laid out as a source is, holds for example `n`."""

@@ -8,7 +8,6 @@ from typing import Annotated, Any, ClassVar
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from whence.core.propagation import propagate
 from whence.core.recipe import recipes
@@ -16,6 +15,7 @@ from whence.diagnostics.question import AbstractQuestion, questions
 from whence.diagnostics.subject import Subject
 from whence.errors import WhenceError
 from whence.extras import need
+from whence.models.asking import TargetScores
 from whence.models.example import Example
 from whence.models.scoring import Scorer
 from whence.options import Least, Share
@@ -138,12 +138,8 @@ def _gradients(subject: Subject) -> dict[int, np.ndarray]:
     model, found = subject.model, {}
     for part in subject.parts():
         batch = model.collate([subject.examples[i] for i in part])
-        targets = [model.default_target(example) for example in batch.rows]
-
-        def target(outputs: Any) -> Tensor:
-            return model.score(outputs, batch, targets)[0]
-
-        done = propagate(model.forward, batch, target=target, recipe=recipes["ah"], receipt="short")
+        scores = TargetScores(model, batch, [model.default_target(example) for example in batch.rows])
+        done = propagate(model.forward, batch, target=scores, recipe=recipes["ah"], receipt="short")
         for n, place in enumerate(part):
             found[place] = np.abs(model.scores_of(done.relevance, batch, n))
     return found

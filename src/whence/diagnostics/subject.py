@@ -102,10 +102,7 @@ class Subject:
 
     def own(self, seen: Observed, n: int) -> Tensor:
         """Where the tokens of example `n` of a batch stand among its padding."""
-        source = seen.batch.names[0]
-        held = seen.batch.places.get(source)
-        places = torch.arange(seen.batch.inputs[source].shape[1]) if held is None else held[n]
-        return places.to(seen.real.device)
+        return seen.batch.places_of(seen.batch.names[0], n).to(seen.real.device)
 
     # -- running ---------------------------------------------------------------------------------------------
 

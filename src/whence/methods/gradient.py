@@ -14,6 +14,7 @@ from whence.core.batch import Batch
 from whence.core.gradients import Gradients, gradients
 from whence.core.interception import Change
 from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
 from whence.models.batching import budget_of
 from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget, Custom, Term
@@ -53,11 +54,6 @@ class Asked:
         rows = {name: r[own : own + 1].expand(len(self.examples), *r.shape[1:]) for name, r in relevance.items()}
         return self.model.scores_of(rows, self.batch, n)
 
-    def places(self, source: str, n: int) -> Tensor:
-        """Where the elements of example `n` stand in the padded input `source`, along its first axis."""
-        held = self.batch.places.get(source)
-        return torch.arange(self.batch.inputs[source].shape[1]) if held is None else held[n]
-
     def again(self, rows: list[int], change: Change) -> Gradients:
         """Gradients with other values at the leaves. Row r of the batch is a copy of example `rows[r]`."""
         picked = torch.tensor(rows)
@@ -91,19 +87,6 @@ class Asked:
 def ask(model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]) -> Asked:
     """Gradients of a batch at the input itself."""
     batch = model.collate(examples)
-    terms: list[list[Term]] = []
-    names: list[str] = []
-
-    def target(outputs: Any) -> Tensor:
-        model.check_finite(outputs)
-        if isinstance(targets[0], Custom):
-            scores, found = model.score(outputs, batch, targets)
-            names.extend(found)
-            return scores
-        chosen = [t.terms(model.view(outputs, batch, n)) for n, t in enumerate(targets)]
-        terms.extend(part for part, _ in chosen)
-        names.extend(name for _, name in chosen)
-        return model.sum_of_terms(outputs, batch, terms)
-
-    here = gradients(model.forward, batch, target=target)
-    return Asked(model, batch, here, names, terms, targets, model.predictions(here.outputs, batch))
+    scores = TargetScores(model, batch, targets)
+    here = gradients(model.forward, batch, target=scores)
+    return Asked(model, batch, here, scores.names, scores.terms, targets, model.predictions(here.outputs, batch))

@@ -119,7 +119,7 @@ class IntegratedGradients(AbstractMethod):
         start, end = by_place(leaf, value, source), by_place(leaf, leaf.tensor.detach(), source)
         stays = torch.ones(source.shape[:2], dtype=torch.bool)
         for n, example in enumerate(asked.examples):
-            stays[n, asked.places(leaf.source, n)] = self._fixed(leaf.source, example)
+            stays[n, asked.batch.places_of(leaf.source, n)] = self._fixed(leaf.source, example)
         stays = stays.to(source.device)
         return torch.where(stays.reshape(*stays.shape, *(1,) * (start.dim() - 2)), end, start)
 

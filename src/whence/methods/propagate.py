@@ -8,13 +8,13 @@ from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
 import torch
-from torch import Tensor
 
 from whence.core.propagation import At, Propagation, Receipt, propagate
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, recipes
 from whence.errors import OptionError
 from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
 from whence.options import Least
@@ -41,7 +41,8 @@ class Propagate(AbstractMethod):
     """Where relevance is read: `word`, `embedding` (word + position), `position`."""
     receipt: Receipt | Literal["auto"] = "auto"
     """`full` books every sink, `short` only inputs and target. `auto` is `full` for recipes whose sinks are constants
-    alone (`exact`: under 1 % of the time) and `short` where plain gradients must be measured (12 % and more)."""
+    alone (`exact`: under 1 % of the time of a large batch on the CPU, docs/benchmarks.md; as much again for short
+    inputs) and `short` where plain gradients must be measured (12 % and more)."""
     epsilon: Annotated[float, Least(0)] | None = None
     """ε-rule on linear layers."""
     gamma: Annotated[float, Least(0)] | None = None
@@ -118,20 +119,9 @@ class Propagate(AbstractMethod):
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
     ) -> tuple[Propagation, list[str]]:
         """The propagation of a batch, and the names of its targets."""
-        names: list[str] = []
-
-        def forward(inputs: dict[str, Any]) -> Any:
-            outputs = model.forward(inputs)
-            model.check_finite(outputs)
-            return outputs
-
-        def target(outputs: Any) -> Tensor:
-            scores, chosen = model.score(outputs, batch, targets)
-            names.extend(chosen)
-            return scores
-
-        done = propagate(forward, batch, target=target, recipe=self.resolved(), receipt=self.booked, at=self.at)
-        return done, names
+        scores = TargetScores(model, batch, targets)
+        done = propagate(model.forward, batch, target=scores, recipe=self.resolved(), receipt=self.booked, at=self.at)
+        return done, scores.names
 
     def _receipts(
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget], done: Propagation

@@ -12,6 +12,7 @@ import torch
 from whence.methods.method import AbstractMethod, methods
 from whence.methods.noise import seed_of
 from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
 from whence.models.example import Example
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
@@ -39,15 +40,15 @@ class Random(AbstractMethod):
         batch = model.collate(examples)
         with torch.inference_mode():
             outputs = model.run(batch)
-            model.check_finite(outputs)
-            values, names = model.score(outputs, batch, targets)
+            scores = TargetScores(model, batch, targets)
+            values = scores(outputs)
         predictions = model.predictions(outputs, batch)
         return [
             self.build(
                 model,
                 example,
                 scores=np.random.default_rng(seed_of(example, self.seed)).standard_normal(example.count),
-                target=names[n],
+                target=scores.names[n],
                 target_score=float(values[n]),
                 prediction=predictions[n],
             )

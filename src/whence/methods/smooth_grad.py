@@ -85,7 +85,7 @@ class SmoothGrad(AbstractMethod):
         shape = asked.batch.inputs[leaf.source].shape[1:]
         noise = torch.zeros(len(rows), *shape, *channels, dtype=torch.float32)
         for row, (n, sample) in enumerate(zip(rows, samples, strict=True)):
-            places = asked.places(leaf.source, n)
+            places = asked.batch.places_of(leaf.source, n)
             generator = torch.Generator().manual_seed(seed_of(asked.examples[n], self.seed, sample, number))
             # float32 whatever torch's default is: another type draws other numbers
             drawn = torch.randn(*noise[row, places].shape, generator=generator, dtype=torch.float32)

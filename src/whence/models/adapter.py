@@ -16,7 +16,6 @@ from whence import cancel
 from whence.core import memory
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
-from whence.core.layout import CannotSplit
 from whence.core.numerics import widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
@@ -237,14 +236,6 @@ class AbstractAdapter(ABC):
         """The target for one example. A language model that is asked about words may need them in its input."""
         return example, self.default_target(example) if choice is None else self.target(choice)
 
-    def score(self, outputs: Any, batch: ExampleBatch, targets: Sequence[AbstractTarget]) -> tuple[Tensor, list[str]]:
-        """One score per example, and their names."""
-        if isinstance(targets[0], Custom):
-            return self._custom(targets[0], outputs, batch), [targets[0].name] * batch.examples
-        near = self.brought_home(outputs)
-        chosen = [t.terms(self.view(near, batch, n)) for n, t in enumerate(targets)]
-        return self.sum_of_terms(outputs, batch, [terms for terms, _ in chosen]), [name for _, name in chosen]
-
     def brought_home(self, outputs: Any) -> Any:
         """The outputs that targets read, on the CPU in one transfer: each number that is asked of a GPU is a wait."""
         if self.device.type == "cpu":
@@ -255,15 +246,6 @@ class AbstractAdapter(ABC):
             return outputs
         small = all(value.numel() <= MOVED for value in found.values())
         return {field: value.float().cpu() for field, value in found.items()} if small else outputs
-
-    def _custom(self, target: Custom, outputs: Any, batch: ExampleBatch) -> Tensor:
-        scores = target.function(outputs)
-        if not isinstance(scores, Tensor) or scores.numel() != batch.examples:
-            if batch.examples > 1:  # it was perhaps written for one input
-                raise CannotSplit
-            shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
-            raise InputError(f"target {target.name!r} must give one score per example, not {shape}")
-        return scores.reshape(batch.examples)
 
     def sum_of_terms(self, outputs: Any, batch: ExampleBatch, terms: Sequence[Sequence[Term]]) -> Tensor:
         """One score per example from its terms, in few indexing operations."""

@@ -5,11 +5,10 @@ from __future__ import annotations
 from collections import defaultdict
 from typing import Any
 
-from torch import Tensor
-
 from whence.core.recipe import Recipe, recipes
 from whence.core.weighing import weighed
 from whence.errors import InputError
+from whence.models.asking import TargetScores
 from whence.models.loading import load
 from whence.results.audit_report import Audit, AuditRow
 
@@ -30,13 +29,7 @@ def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: An
     chosen = recipes[recipe] if isinstance(recipe, str) else recipe
     example, goal = adapter.aim(examples[0], target)
     batch = adapter.collate([example])
-    names: list[str] = []
-
-    def score(outputs: Any) -> Tensor:
-        scores, found = adapter.score(outputs, batch, [goal])
-        names.extend(found)
-        return scores
-
+    score = TargetScores(adapter, batch, [goal])
     done, leaks = weighed(adapter.forward, batch, score, chosen, adapter.module)
     assert done.ledger is not None
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
@@ -54,7 +47,7 @@ def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: An
     return Audit(
         model=adapter.name,
         recipe=chosen.name,
-        target=names[0],
+        target=score.names[0],
         inputs=float(done.inputs[0]),
         target_score=float(done.target[0]),
         rows=table,

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 import torch
@@ -16,6 +16,7 @@ from whence.core.capture import AttentionMap, Captured, Visitor, capture, captur
 from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
@@ -107,29 +108,19 @@ class AbstractAttentionMethod(AbstractMethod):
         visitor: Visitor | None = None,
     ) -> tuple[Captured, list[Tensor] | None, list[str]]:
         """Maps (and gradients, and relevance) of a batch, and the names of its targets."""
-        names: list[str] = []
-
-        def forward(inputs: dict[str, Any]) -> Any:
-            outputs = model.forward(inputs)
-            model.check_finite(outputs)
-            return outputs
-
-        def target(outputs: Any) -> Tensor:
-            scores, names[:] = model.score(outputs, batch, targets)
-            return scores
-
+        scores = TargetScores(model, batch, targets)
         captured = capture(
-            forward,
+            model.forward,
             batch,
-            target=target,
+            target=scores,
             gradients=self.needs_gradient or self.needs_relevance,
             visitor=visitor,
             wide=self.needs_relevance,
         )
         relevance = None
         if self.needs_relevance and captured.maps:
-            relevance = capture_relevance(forward, batch, target=target)
-        return captured, relevance, names
+            relevance = capture_relevance(model.forward, batch, target=scores)
+        return captured, relevance, scores.names
 
     def check(self, model: AbstractAdapter, batch: ExampleBatch, captured: Captured) -> None:
         """Refuse a model that this method has no definition for."""
@@ -169,8 +160,7 @@ class AbstractAttentionMethod(AbstractMethod):
         width = batch.inputs[name].shape[1]
         own = places.reshape(batch.examples, -1)[n] - n * width
         total = torch.zeros(width, device=source.device, dtype=source.dtype)
-        held = batch.places.get(name)
-        inside = torch.arange(width) if held is None else held[n]
+        inside = batch.places_of(name, n)
         total[inside.to(total.device)] = source
         for place, score in zip(own[inside.to(own.device)].tolist(), decoder.tolist(), strict=False):
             if 0 <= place < width:
@@ -232,10 +222,11 @@ def _own_tokens(batch: ExampleBatch, n: int, m: AttentionMap) -> tuple[Tensor | 
     key = decoder if m.stream == "decoder" else source
     assert m.probabilities is not None
     sizes = m.probabilities.shape[-2:]
-    return _held(batch, n, query, sizes[0]), _held(batch, n, key, sizes[1])
+    return held_of(batch, n, query, sizes[0]), held_of(batch, n, key, sizes[1])
 
 
-def _held(batch: ExampleBatch, n: int, name: str, size: int) -> Tensor | None:
+def held_of(batch: ExampleBatch, n: int, name: str, size: int) -> Tensor | None:
+    """Where example `n` stands in a map that is as long as a source is; None where it has all of it."""
     held = batch.places.get(name)
     return held[n] if held is not None and batch.inputs[name].shape[1] == size else None
 

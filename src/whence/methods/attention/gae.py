@@ -15,6 +15,7 @@ from whence.methods.attention.attention_method import (
     LayerMap,
     Variant,
     choose_rows,
+    held_of,
     pick_rows,
     residual,
     to_features,
@@ -123,9 +124,7 @@ class GAE(AbstractAttentionMethod):
 
     def _start(self, batch: ExampleBatch, n: int, attention: Tensor, gradient: Tensor) -> Tensor:
         """Row vectors that pick rows of R: 1 at the only one, 1/n at each of n."""
-        held = batch.places.get(batch.names[0])
-        places = torch.arange(attention.shape[-1]) if held is None else held[n]
-        own = places.to(attention.device)
+        own = self._places(batch, n, attention.shape[-1]).to(attention.device)
         layer = LayerMap(attention[n][:, own][:, :, own], gradient[n][:, own][:, :, own])
         rows, how = choose_rows(self.row, batch.rows[n], layer)
         start = torch.zeros(attention.shape[-1], device=attention.device, dtype=torch.float32)
@@ -133,8 +132,11 @@ class GAE(AbstractAttentionMethod):
         return start
 
     def _own(self, batch: ExampleBatch, n: int, scores: Tensor) -> Tensor:
-        held = batch.places.get(batch.names[0])
-        return scores if held is None else scores[held[n].to(scores.device)]
+        return scores[self._places(batch, n, scores.shape[-1]).to(scores.device)]
+
+    def _places(self, batch: ExampleBatch, n: int, size: int) -> Tensor:
+        held = held_of(batch, n, batch.names[0], size)
+        return torch.arange(size) if held is None else held
 
 
 def _eye(size: int, like: Tensor) -> Tensor:

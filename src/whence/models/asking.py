@@ -1,0 +1,46 @@
+"""The targets of a batch as a function of the model's outputs, as every pass wants it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from torch import Tensor
+
+from whence.core.layout import CannotSplit
+from whence.errors import InputError
+from whence.models.adapter import AbstractAdapter
+from whence.models.example import ExampleBatch
+from whence.models.targets import AbstractTarget, Custom, Term
+
+__all__ = ["TargetScores"]
+
+
+class TargetScores:
+    """Outputs to one score per example. Once asked, it knows what the scores are called and which outputs they are."""
+
+    def __init__(self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]):
+        self.model, self.batch, self.targets = model, batch, targets
+        self.names: list[str] = []
+        self.terms: list[list[Term]] = []
+        """Per example; empty where the target is a function."""
+
+    def __call__(self, outputs: Any) -> Tensor:
+        self.model.check_finite(outputs)
+        first = self.targets[0]
+        if isinstance(first, Custom):
+            self.names = [first.name] * self.batch.examples
+            return self._computed(first, outputs)
+        near = self.model.brought_home(outputs)
+        chosen = [t.terms(self.model.view(near, self.batch, n)) for n, t in enumerate(self.targets)]
+        self.terms, self.names = [terms for terms, _ in chosen], [name for _, name in chosen]
+        return self.model.sum_of_terms(outputs, self.batch, self.terms)
+
+    def _computed(self, target: Custom, outputs: Any) -> Tensor:
+        scores, examples = target.function(outputs), self.batch.examples
+        if not isinstance(scores, Tensor) or scores.numel() != examples:
+            if examples > 1:  # it was perhaps written for one input
+                raise CannotSplit
+            shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
+            raise InputError(f"target {target.name!r} must give one score per example, not {shape}")
+        return scores.reshape(examples)
