@@ -13,6 +13,7 @@ from torch import Tensor, nn
 
 from tests.core.helpers import CLOSE, PRESETS, books, explain, explain_ids, normal
 from tests.core.models import Block, seeded
+from whence.core.call import Table
 from whence.core.layout import Lane, mark_layout
 from whence.core.ledger import Entry, Ledger, NoLedger
 from whence.core.recipe import recipes
@@ -103,13 +104,44 @@ def test_amounts_go_to_the_example_that_the_layout_names(shape: tuple[int, ...],
     assert ledger.is_split
 
 
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((3, 4), Lane(0, 1, 3)), ((5, 3, 4), Lane(1, 1, 3)), ((6, 5, 4), Lane(0, 2, 3)), ((6, 4), Lane(0, 1, 3))],
+)
+def test_a_bias_meets_gradients_that_were_added_up(
+    shape: tuple[int, ...], axis: Lane, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    grad, bias = normal(*shape, seed=1), normal(4, seed=2)
+
+    def booked() -> torch.Tensor:
+        ledger = Ledger(examples=3)
+        out = normal(*shape).requires_grad_() * 1
+        ledger.constant("bias", "linear", out, bias, (axis,))
+        out.backward(grad)
+        return ledger.by_kind()["bias"]
+
+    one_by_one = booked()
+    monkeypatch.setattr("whence.core.ledger.AT_ONCE", ("cpu",))
+    torch.testing.assert_close(booked(), one_by_one, **CLOSE)
+
+
+def test_an_index_that_chooses_few_vectors_chooses_no_positions() -> None:
+    few, many = torch.tensor([[0, 1, 1, 0, 1, 0]]), torch.arange(6)[None]
+    for index, kind in ((few, "constant"), (many, "position")):
+        ledger = Ledger(examples=1)
+        out = normal(1, 6, 4).requires_grad_() * 1
+        ledger.constant("constant", "add", out, normal(6, 4, seed=1), None, Table(index))
+        out.sum().backward()
+        assert set(ledger.by_kind()) == {kind}
+
+
 def test_amounts_that_cannot_be_split_are_kept_apart() -> None:
     ledger = Ledger(examples=3)
     out = normal(4, 7).requires_grad_() * 1
     ledger.constant("constant", "add", out, 1.0)
     out.sum().backward()
-    assert not ledger.is_split
     assert not ledger.by_kind()
+    assert not ledger.is_split
     assert float(sum(ledger.unsplit.values())) == pytest.approx(28)
 
 

@@ -145,9 +145,11 @@ def test_the_layer_of_positions() -> None:
 def test_a_trace_knows_every_place() -> None:
     ids = begin("ids", IDS)
     assert torch.equal(ids, IDS)
-    source, places = trail_of(ids)  # type: ignore[misc]
-    assert source == "ids"
-    assert torch.equal(places, torch.arange(8).view(2, 4))
+    trail = trail_of(ids)
+    assert trail is not None
+    assert trail.source == "ids"
+    assert trail.whole
+    assert torch.equal(trail.places, torch.arange(8).view(2, 4))
     assert trail_of(IDS) is None
 
 

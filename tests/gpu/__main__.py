@@ -108,12 +108,34 @@ def again() -> Iterator[str]:
                 yield f"{family} {method}: run again, scores differ by {gap:.1e}"
 
 
+def recordings() -> Iterator[str]:
+    for family, task in FAMILIES.items():
+        specimen = build(task, family)
+        for dtype in (torch.float32, torch.bfloat16):
+            model = whence.load(copy.deepcopy(specimen.model).to("cuda", dtype))
+            inputs = {k: v.to("cuda") for k, v in specimen.inputs.items()}
+            for method in ("exact", "attn_lrp"):
+                computed = whence.explain(model, inputs, method, 1, receipt="full")
+                for _ in range(3):
+                    played = whence.explain(model, inputs, method, 1, receipt="full")
+                gap = max(float(np.abs(a.scores - b.scores).max()) for a, b in zip(played, computed, strict=True))
+                if not gap <= NEAR[dtype] * max(float(np.abs(a.scores).max()) for a in computed):
+                    yield f"{family} {method} {dtype}: played, scores differ by {gap:.1e}"
+            made = [r for r in model.recordings._made.values() if r is not None]
+            print(f"  {family} {dtype}: {len(made)} of 2 recorded")
+
+
 def main() -> int:
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     count, begin = 0, time.perf_counter()
-    steps = {"kernels": kernels, "again": again, **{f: partial(compared, f, task) for f, task in FAMILIES.items()}}
+    steps = {
+        "kernels": kernels,
+        "again": again,
+        "recordings": recordings,
+        **{f: partial(compared, f, task) for f, task in FAMILIES.items()},
+    }
     for name in sys.argv[1:] or steps:
         step = steps[name]()
         for complaint in step:

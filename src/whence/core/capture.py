@@ -298,7 +298,7 @@ def capture_relevance(
                 start = (sign * weights).clamp(min=0)
                 if not start.any():
                     continue
-                backward(output, leaves, start=start.to(output.dtype), keep=True)
+                backward(output, leaves, start=[start.to(output.dtype)], keep=True)
                 for n, m in enumerate(recorder.maps):
                     total[n] += 0 if m.gradient is None else sign * m.gradient
                     m.gradient = None

@@ -69,6 +69,8 @@ class Leaf:
     positions: Tensor | None
     """For a lookup: which element of the source each vector was looked up for (-1: none)."""
     layout: Layout | None = None
+    whole: bool = True
+    """Whether there is no -1 among the positions."""
 
 
 Change = Callable[[Leaf, int], Tensor]
@@ -183,14 +185,22 @@ class Interception(TorchFunctionMode):
             or None
         )
 
-    def leaf(self, source: str, value: Tensor, positions: Tensor | None = None, layout: Layout | None = None) -> Tensor:
+    def leaf(
+        self,
+        source: str,
+        value: Tensor,
+        positions: Tensor | None = None,
+        layout: Layout | None = None,
+        *,
+        whole: bool = True,
+    ) -> Tensor:
         """Make `value` an end of the backward pass. Returns a copy that in-place operations may change."""
         with torch._C.DisableTorchFunction():  # in our own eyes the leaf would be a parameter
             value = widened(value.detach()) if self.wide else value.detach()
             if self.change is not None:
                 value = self.change(Leaf(source, value, positions), len(self.leaves)).detach()
             leaf = value.requires_grad_()
-            self.leaves.append(Leaf(source, leaf, positions, layout))
+            self.leaves.append(Leaf(source, leaf, positions, layout, whole))
             copy = leaf.clone()
             mark_layout(copy, layout)
             self._last = _get_sequence_nr()
@@ -377,12 +387,11 @@ class Interception(TorchFunctionMode):
 
     def _lookup(self, name: str, index: Any, table: Tensor, out: Tensor) -> Tensor:
         found = trail.trail_of(index)
-        if found is not None and found[0] in self.batch.looked_up:
-            out = self._exchanged(name, index, table, *found)
+        if found is not None and found.source in self.batch.looked_up:
+            out = self._exchanged(name, index, table, found.source, found.places)
         if found is not None and torch.is_grad_enabled():
-            source, positions = found
             layout = follow("embedding", (index,), {}, out) if self.follows else None
-            return self.leaf(source, out, positions, layout)
+            return self.leaf(found.source, out, found.places, layout, whole=found.whole)
         if name == "embedding":
             mark_table(out, Table(index if isinstance(index, Tensor) else None))
         else:

@@ -27,10 +27,13 @@ from torch import Tensor, nn
 from whence.core.backward import on_gradient
 from whence.core.call import Table, same_marks
 from whence.core.holding import Held, Holding
-from whence.core.layout import Layout, layout_of, summed
+from whence.core.layout import Layout, examples_first, layout_of, summed
 from whence.core.numerics import widened
 
-__all__ = ["Entry", "Ledger", "NoLedger"]
+__all__ = ["Entry", "Ledger", "NoLedger", "wide_of"]
+
+AT_ONCE = ("cuda",)
+"""Devices that had better add the gradients of an example up before they meet a vector."""
 
 
 class Entry(NamedTuple):
@@ -81,10 +84,14 @@ class Ledger(NoLedger):
     def __init__(self, examples: int, modules: nn.Module | None = None):
         super().__init__()
         self.examples = examples
-        self.amounts: dict[Entry, Tensor] = {}
-        self.unsplit: dict[Entry, Tensor] = {}
         self.calls: dict[Entry, int] = defaultdict(int)
         self.open = True
+        self.is_split = True
+        """Whether every amount could be given to an example; known once the books are read."""
+        self._parts: dict[Entry, list[Tensor]] = defaultdict(list)
+        """Amounts per example, as they came in: added up once, at the end."""
+        self._mixed: dict[Entry, list[Tensor]] = defaultdict(list)
+        self._few: set[Entry] = set()
         self._by_token: dict[tuple[Entry, int], Tensor] = {}
         self._indices: dict[Entry, Tensor] = {}
         self._names = {id(m): name for name, m in modules.named_modules()} if modules is not None else {}
@@ -157,32 +164,49 @@ class Ledger(NoLedger):
 
     # -- reading ---------------------------------------------------------------------------------------------
 
-    def by_kind(self) -> dict[str, Tensor]:
-        """Per kind, one amount per example."""
+    @property
+    def amounts(self) -> dict[Entry, Tensor]:
+        """Per entry, one amount per example."""
+        return {entry: _added(parts) for entry, parts in self._parts.items()}
+
+    @property
+    def unsplit(self) -> dict[Entry, Tensor]:
+        """Per entry, what could not be given to an example."""
+        return {entry: _added(parts) for entry, parts in self._mixed.items()}
+
+    def packed(self) -> Tensor:
+        """Everything that is read of the books, as one row of numbers: it comes from the device in one piece."""
+        found = [*self.amounts.values(), *(a.reshape(1) for a in self.unsplit.values())]
+        counts = [_distinct(index).to(wide_of(index.device)) for index in self._indices.values()]
+        return torch.cat([*found, *counts]) if found or counts else torch.zeros(0)
+
+    def read(self, numbers: Tensor) -> dict[str, Tensor]:
+        """Per kind, one amount per example, from what `packed` gave."""
+        size = len(self._parts) * self.examples
+        amounts, rest = numbers[:size].view(-1, self.examples), numbers[size:]
+        self.is_split = not bool((rest[: len(self._mixed)] != 0).any())
+        counts = rest[len(self._mixed) :].tolist()
+        pairs = zip(self._indices.items(), counts, strict=True)
+        self._few = {entry for (entry, index), count in pairs if index.dim() == 0 or count * 2 <= index.shape[-1]}
         totals: dict[str, Tensor] = {}
-        for entry, amount in self.amounts.items():
+        for entry, amount in zip(self._parts, amounts, strict=True):
             kind = self.kind_of(entry)
             totals[kind] = totals[kind] + amount if kind in totals else amount
         return totals
 
+    def by_kind(self) -> dict[str, Tensor]:
+        """Per kind, one amount per example."""
+        return self.read(self.packed())
+
     def kind_of(self, entry: Entry) -> str:
         """Vectors of a table are positions, unless an index chose few of them for many tokens (types, languages)."""
-        index = self._indices.get(entry)
-        if not entry.kind.startswith("position") or index is None:
-            return entry.kind.partition("#")[0]
-        many = index.dim() > 0 and index.unique().numel() * 2 > index.shape[-1]
-        return "position" if many else "constant"
+        return "constant" if entry in self._few else entry.kind.partition("#")[0]
 
     def positions(self, source: int) -> Tensor | None:
         """What position embeddings keep, per token of a source (batch, token), where they are added to the tokens."""
         items = self._by_token.items()
         found = [amount for (entry, of), amount in items if of == source and self.kind_of(entry) == "position"]
         return torch.stack(found).sum(0) if found else None
-
-    @property
-    def is_split(self) -> bool:
-        """Whether every amount could be given to an example."""
-        return not any(bool((amount != 0).any()) for amount in self.unsplit.values())
 
     # -- inside ----------------------------------------------------------------------------------------------
 
@@ -217,6 +241,9 @@ class Ledger(NoLedger):
 
     def _add(self, entry: Entry, grad: Tensor, value: Tensor, layout: Layout | None, sign: int = 1) -> None:
         with torch.no_grad(), torch._C.DisableTorchFunction():
+            if self._is_bias(entry, grad, value, layout):
+                self._parts[entry].append(sign * self._with_bias(grad, value, layout))
+                return
             rows = _inner(grad, value)
             self._enter(entry, rows, layout, sign)
             if entry.kind.startswith("position") and layout is not None:
@@ -226,7 +253,7 @@ class Ledger(NoLedger):
 
     def _enter(self, entry: Entry, rows: Tensor, layout: Layout | None, sign: int = 1) -> None:
         """Add amounts to an entry, split by example."""
-        wide = torch.float64 if rows.device.type != "mps" else torch.float32
+        wide = wide_of(rows.device)
         axis = layout[0] if layout else None
         if self.examples == 1:
             amount = rows.sum(dtype=wide).reshape(1)
@@ -234,13 +261,42 @@ class Ledger(NoLedger):
             amount = rows.sum(dtype=wide)
         else:
             amount = summed(rows, [axis], wide)
-        books = self.amounts if amount.dim() else self.unsplit
-        books[entry] = books[entry] + sign * amount if entry in books else sign * amount
+        (self._parts if amount.dim() else self._mixed)[entry].append(sign * amount)
+
+    def _is_bias(self, entry: Entry, grad: Tensor, value: Tensor, layout: Layout | None) -> bool:
+        """Whether a vector meets gradients that may be added up first."""
+        apart = self.examples == 1 or (layout is not None and layout[0] is not None)
+        vector = value.dim() == 1 and grad.dim() > 1 and value.shape[0] == grad.shape[-1] and grad.is_floating_point()
+        last = layout is not None and layout[0] is not None and layout[0].axis == grad.dim() - 1
+        return grad.device.type in AT_ONCE and vector and apart and not last and not entry.kind.startswith("position")
+
+    def _with_bias(self, grad: Tensor, value: Tensor, layout: Layout | None) -> Tensor:
+        """Σ_t grad_t · value of each example: one pass over the gradient as it is, in half precision or not."""
+        axis = layout[0] if layout and self.examples > 1 else None
+        rows = grad.reshape(1, -1, grad.shape[-1]) if axis is None else examples_first(grad, axis)
+        total = rows.sum(1, dtype=torch.promote_types(grad.dtype, torch.float32))
+        value = value.to(total.dtype).nan_to_num(nan=torch.nan, posinf=0.0, neginf=0.0)
+        return torch.mv(total, value).to(wide_of(grad.device))
 
     def _add_by_token(self, where: tuple[Entry, int], rows: Tensor, axes: list[Any]) -> None:
         found = summed(rows, axes)
         found = found[None] if len(axes) == 1 else found
         self._by_token[where] = self._by_token[where] + found if where in self._by_token else found
+
+
+def wide_of(device: torch.device) -> torch.dtype:
+    """What sums are kept in: MPS has no float64."""
+    return torch.float64 if device.type != "mps" else torch.float32
+
+
+def _added(parts: list[Tensor]) -> Tensor:
+    return parts[0] if len(parts) == 1 else torch.stack(parts).sum(0)
+
+
+def _distinct(index: Tensor) -> Tensor:
+    """How many values an index has, (1,). `unique` would wait for the device."""
+    ordered = index.reshape(-1).sort().values
+    return (ordered[1:] != ordered[:-1]).sum().reshape(1) + 1
 
 
 def _is_per_token(value: Tensor, out: Tensor) -> bool:

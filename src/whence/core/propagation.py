@@ -5,11 +5,11 @@ from __future__ import annotations
 import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
-from functools import cached_property
-from typing import Any, Literal
+from functools import cached_property, partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -18,7 +18,7 @@ from torch.autograd.graph import _engine_run_backward
 
 from whence.core.batch import Batch
 from whence.core.interception import Interception, Leaf
-from whence.core.ledger import Ledger
+from whence.core.ledger import Ledger, wide_of
 from whence.core.numerics import widened
 from whence.core.recipe import Recipe
 from whence.core.rules import table
@@ -29,9 +29,13 @@ __all__ = [
     "Forward",
     "Propagation",
     "Receipt",
+    "account",
     "at_source",
     "backward",
+    "followed",
+    "gathered",
     "intercepted",
+    "names_between",
     "propagate",
     "run",
     "there_and_back",
@@ -54,7 +58,7 @@ class Propagation:
     relevance: dict[str, Tensor]
     """Per source: (batch, token) for ids that were looked up, the shape of the input for float inputs."""
     target: Tensor
-    """The explained score, one per example."""
+    """The explained score, one per example, on the CPU, as are all sums."""
     inputs: Tensor
     """Relevance of all inputs together, one number per example."""
     outputs: Any
@@ -64,17 +68,14 @@ class Propagation:
     unruled: dict[str, int] = field(default_factory=dict)
     """Functions without a rule and how often they were called."""
     ledger: Ledger | None = None
-    root: Any = None
-    """The node of the score in the autograd graph, for `bypasses`."""
-    gaps: tuple[tuple[int, int], ...] = ()
-    """Where something was computed that the mode did not see."""
-    transformed: bool = False
-    """Whether `torch.vmap` or the like was at work, which hides from the mode what carries relevance."""
+    is_split: bool = True
+    """Whether every sink could be given to an example."""
+    bypassed: Callable[[], Iterable[str]] = tuple
 
     @cached_property
     def bypasses(self) -> tuple[str, ...]:
         """Names of what the mode could not look into: functions of the model's own, scripted and compiled parts."""
-        return tuple(sorted(_names_between(self.root, self.gaps, self.transformed))) if self.gaps else ()
+        return tuple(sorted(self.bypassed()))
 
 
 def propagate(
@@ -102,13 +103,13 @@ def propagate(
     """
     books = receipt != "short" or at != "word"
     ledger = Ledger(batch.examples, modules) if books else None
-    mode = Interception(batch, rules(recipe), recipe=recipe, ledger=ledger, follows=_followed(batch, books, at))
+    mode = Interception(batch, rules(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at))
     with closing(mode):
         grads, scores, outputs = there_and_back(mode, forward, target)
         return _collected(mode, grads, scores, outputs, at)
 
 
-def _followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:
+def followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:
     if at != "word":
         return ("examples", *batch.names)
     return ("examples",) if books and batch.examples > 1 else ()
@@ -201,10 +202,10 @@ def nodes_under(root: Any) -> Iterator[Any]:
 
 
 def backward(
-    scores: Tensor,
+    scores: Tensor | Sequence[Tensor],
     leaves: list[Tensor],
     *,
-    start: Tensor | None = None,
+    start: Sequence[Tensor] | None = None,
     reentrant: bool = False,
     keep: bool = False,
 ) -> tuple[Tensor | None, ...]:
@@ -214,64 +215,86 @@ def backward(
     `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
     Reentrant checkpoints refuse to be told where the backward pass ends: there the leaves collect their gradients.
     """
-    seed = (torch.ones_like(scores) if start is None else start,)
+    roots = (scores,) if isinstance(scores, Tensor) else tuple(scores)
+    seed = tuple(map(torch.ones_like, roots) if start is None else start)
     if reentrant:
-        _engine_run_backward((scores,), seed, keep, False, (), allow_unreachable=True, accumulate_grad=True)
+        _engine_run_backward(roots, seed, keep, False, (), allow_unreachable=True, accumulate_grad=True)
         return tuple(leaf.grad for leaf in leaves)
-    return _engine_run_backward(
-        (scores,), seed, keep, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False
-    )
+    return _engine_run_backward(roots, seed, keep, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False)
 
 
-def _collected(
-    mode: Interception, grads: tuple[Tensor | None, ...], target: Tensor, outputs: Any, at: At
-) -> Propagation:
-    ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
-    batch = mode.batch
-    root, target = target.grad_fn, target.detach()
+def gathered(mode: Interception, grads: Sequence[Tensor | None], target: Tensor) -> tuple[dict[str, Tensor], Tensor]:
+    """Relevance per source, and every number of the account in one row: nothing here waits for the device."""
+    batch, ledger = mode.batch, mode.ledger if isinstance(mode.ledger, Ledger) else None
     relevance: dict[str, Tensor] = {}
     with torch.no_grad():
         for leaf, grad in zip(mode.leaves, grads, strict=True):
             scores = None if grad is None else widened(leaf.tensor.detach()) * widened(grad)
             part = at_source(leaf, scores, batch)
             relevance[leaf.source] = relevance[leaf.source] + part if leaf.source in relevance else part
-            if ledger and scores is not None and leaf.positions is not None and (leaf.positions < 0).any():
+            if ledger and scores is not None and leaf.positions is not None and not leaf.whole:
                 ledger.looked_up(torch.where(leaf.positions >= 0, 0.0, _by_place(leaf, scores)), leaf.layout)
         for name in batch.names:
             relevance.setdefault(name, torch.zeros_like(batch.inputs[name], dtype=torch.float32))
-        sinks = ledger.by_kind() if ledger else {}
-        if at != "word" and ledger is not None:
-            relevance, sinks = _with_positions(relevance, sinks, ledger, batch.names, at)
-        total = _totals(relevance)
-    if not (torch.isfinite(total) & torch.isfinite(target)).all():
-        raise NumericsError(_not_finite(target))
+        numbers = [_totals(relevance), target.detach(), *([ledger.packed()] if ledger else [])]
+        wide = wide_of(target.device)
+        return relevance, torch.cat([n.to(target.device, wide) for n in numbers])
+
+
+class Account(NamedTuple):
+    """What `gathered` says of each example, on the CPU."""
+
+    inputs: Tensor
+    target: Tensor
+    sinks: dict[str, Tensor]
+
+
+def account(
+    numbers: Tensor, examples: int, ledger: Ledger | None, dtype: torch.dtype, rows: int | None = None
+) -> Account:
+    """The numbers of the first `rows` examples, read. An error where one of them is not finite."""
+    inputs, target = numbers[:examples][:rows], numbers[examples : 2 * examples][:rows]
+    if not (torch.isfinite(inputs) & torch.isfinite(target)).all():
+        raise NumericsError(_not_finite(target, dtype))
+    sinks = ledger.read(numbers[2 * examples :]) if ledger else {}
+    return Account(inputs, target, {kind: amount[:rows] for kind, amount in sinks.items()})
+
+
+def _collected(
+    mode: Interception, grads: tuple[Tensor | None, ...], target: Tensor, outputs: Any, at: At
+) -> Propagation:
+    ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
+    relevance, numbers = gathered(mode, grads, target)
+    inputs, scores, sinks = account(numbers.cpu(), mode.batch.examples, ledger, target.dtype)
+    if at != "word" and ledger is not None:
+        with torch.no_grad():
+            relevance, sinks = _with_positions(relevance, sinks, ledger, mode.batch.names, at)
+            inputs = _totals(relevance).cpu()
     return Propagation(
         relevance=relevance,
-        target=target,
-        inputs=total,
+        target=scores.to(target.dtype),
+        inputs=inputs,
         outputs=outputs,
         sinks=sinks,
         unruled=dict(mode.unruled),
         ledger=ledger,
-        root=root,
-        gaps=tuple(mode.gaps),
-        transformed=mode.transformed,
+        is_split=ledger is None or ledger.is_split,
+        bypassed=partial(names_between, target.grad_fn, tuple(mode.gaps), mode.transformed),
     )
 
 
 def _totals(relevance: dict[str, Tensor]) -> Tensor:
     """All relevance of each example."""
-    parts = [r.flatten(1).sum(1, dtype=torch.float64 if r.device.type != "mps" else None) for r in relevance.values()]
-    return torch.stack(parts).sum(0)
+    return torch.stack([r.flatten(1).sum(1, dtype=wide_of(r.device)) for r in relevance.values()]).sum(0)
 
 
 SCRIPTED = {"DifferentiableGraph": "torch.jit", "CompiledFunction": "torch.compile"}
 
 
-def _names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bool) -> set[str]:
+def names_between(root: Any, gaps: tuple[tuple[int, int], ...], transformed: bool) -> set[str]:
     """Nodes of the autograd graph under `root` that were made between our calls, as people know them."""
     found, compiled = set(), set()
-    for node in nodes_under(root):
+    for node in nodes_under(root) if gaps else ():
         if any(first <= node._sequence_nr() < last for first, last in gaps):
             name = re.sub(r"Backward\d*$", "", node.name().rpartition("::")[2])
             known = next((known for part, known in SCRIPTED.items() if part in name), None)
@@ -313,10 +336,10 @@ def _with_positions(
     shares = {name: share for n, name in enumerate(sources) if (share := ledger.positions(n)) is not None}
     rest = sinks.get("position")
     for share in shares.values():
-        rest = None if rest is None else rest - share.sum(1, dtype=torch.float64)
+        rest = None if rest is None else rest - share.sum(1, dtype=wide_of(share.device)).cpu()
     single = [name for name in sources if name not in shares and relevance[name].shape[1] == 1]
     if rest is not None and len(single) == 1:  # a single token has what is left
-        shares[single[0]], rest = rest.to(relevance[single[0]].dtype)[:, None], torch.zeros_like(rest)
+        shares[single[0]], rest = rest.to(relevance[single[0]])[:, None], torch.zeros_like(rest)
     if not shares or rest is None:
         raise ModelError(
             f"at={at!r} needs position embeddings that are added to the word embeddings; this model has none. "
@@ -326,11 +349,11 @@ def _with_positions(
     if at == "embedding":
         return {name: r + shares[name] if name in shares else r for name, r in relevance.items()}, sinks
     zeros = {name: torch.zeros_like(r) for name, r in relevance.items()}
-    return {**zeros, **shares}, {**sinks, "word": _totals(relevance)}
+    return {**zeros, **shares}, {**sinks, "word": _totals(relevance).cpu()}
 
 
-def _not_finite(target: Tensor) -> str:
-    half = target.dtype == torch.float16
+def _not_finite(target: Tensor, dtype: torch.dtype) -> str:
+    half = dtype == torch.float16
     if not torch.isfinite(target).all():
         cause = "the explained score itself is not finite"
     else:

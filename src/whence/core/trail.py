@@ -9,12 +9,23 @@ times, still has its relevance booked at the right token.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor
 
-__all__ = ["begin", "follow", "trail_of"]
+__all__ = ["Trail", "begin", "follow", "trail_of"]
+
+
+class Trail(NamedTuple):
+    """Where the elements of a tensor of ids came from."""
+
+    source: str
+    places: Tensor
+    """Of each element: its place in the source, flat; -1 for an id that the model put there itself."""
+    whole: bool = True
+    """Whether every element came from the source. Known without a look at the places, which may be on a GPU."""
+
 
 # Functions that move elements without looking at them. Applied to the companions as well.
 MOVES = frozenset(
@@ -35,13 +46,16 @@ LIKE = frozenset("expand_as view_as reshape_as type_as".split())
 def begin(source: str, ids: Tensor) -> Tensor:
     """A copy of `ids` whose every element knows its place in the input named `source`."""
     ids = ids.clone()
-    ids._whence_from = (source, torch.arange(ids.numel(), device=ids.device).view(ids.shape))  # type: ignore[attr-defined]
+    _mark(ids, Trail(source, torch.arange(ids.numel(), device=ids.device).view(ids.shape)))
     return ids
 
 
-def trail_of(value: Any) -> tuple[str, Tensor] | None:
-    """The source and the companion of `value`."""
+def trail_of(value: Any) -> Trail | None:
     return getattr(value, "_whence_from", None)
+
+
+def _mark(ids: Any, trail: Trail) -> None:
+    ids._whence_from = trail
 
 
 def follow(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Any) -> None:
@@ -50,21 +64,23 @@ def follow(func: Callable[..., Any], name: str, args: tuple[Any, ...], kwargs: d
     found = next((p for p in map(trail_of, carriers) if p is not None), None)
     if found is None or name in ENDS:
         return
-    source, places = found
     if name in ("setitem", "copy", "fill", "masked_fill", "index_put", "scatter"):
-        _written(func, name, args, kwargs, out, source)
+        _written(func, name, args, kwargs, out, found.source)
     elif name in MOVES and any(trail_of(t) is not None for t in _flat(args[:1])):
         try:
             with torch._C.DisableTorchFunction():
                 moved = _padded(*args, **kwargs) if name == "pad" else func(*(_companion(a) for a in args), **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
+        trails = [trail_of(t) for t in carriers if isinstance(t, Tensor) and not t.is_floating_point()]
+        joined = name in ("cat", "stack", "hstack", "vstack")
+        whole = name != "pad" and all(t.whole for t in trails if t is not None) and (not joined or None not in trails)
         pairs = zip(out, moved, strict=True) if isinstance(out, (tuple, list)) else [(out, moved)]
         for o, m in pairs:
             if isinstance(o, Tensor) and o.shape == m.shape:
-                o._whence_from = (source, m)  # type: ignore[attr-defined]
-    elif isinstance(out, Tensor) and out.shape == places.shape and out.dtype != torch.bool:
-        out._whence_from = (source, places)  # type: ignore[attr-defined]  # arithmetic: hash, cast, offset
+                _mark(o, Trail(found.source, m, whole))
+    elif isinstance(out, Tensor) and out.shape == found.places.shape and out.dtype != torch.bool:
+        _mark(out, found)  # arithmetic: hash, cast, offset
 
 
 def _written(
@@ -73,17 +89,17 @@ def _written(
     target = out if isinstance(out, Tensor) else args[0]
     value = args[-1]
     held = trail_of(args[0])
-    places = held[1].clone() if held else torch.full_like(args[0], -1, dtype=torch.long)
+    places = held.places.clone() if held else torch.full_like(args[0], -1, dtype=torch.long)
     if name in ("masked_fill", "fill"):
         pass  # a padding id takes the place of an ignored one: still the same token
     elif (written := trail_of(value)) is not None:
         try:
             with torch._C.DisableTorchFunction():
-                func(places, *args[1:-1], written[1], **kwargs)
+                func(places, *args[1:-1], written.places, **kwargs)
         except (RuntimeError, TypeError, IndexError, ValueError):
             return
     if target.shape == places.shape:
-        target._whence_from = (source, places)  # type: ignore[union-attr]
+        _mark(target, Trail(source, places, whole=held is not None and held.whole))
 
 
 def _padded(ids: Tensor, pad: Any, mode: str = "constant", value: Any = None) -> Tensor:
@@ -95,12 +111,12 @@ def _companion(value: Any) -> Any:
     """What stands for `value` when the companions are moved."""
     if isinstance(value, Tensor):
         found = trail_of(value)
-        return found[1] if found else value
+        return found.places if found else value
     if isinstance(value, (list, tuple)) and any(isinstance(v, Tensor) for v in value):
         known = any(trail_of(v) is not None for v in value)
         return type(value)(
             (
-                found[1]
+                found.places
                 if (found := trail_of(v))
                 else torch.full_like(v, -1)
                 if known and not v.is_floating_point()

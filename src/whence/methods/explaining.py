@@ -117,6 +117,7 @@ def _batch(
     except CannotRunAgain:
         size, next_plan = len(aimed), "keep"
     except torch.OutOfMemoryError as error:
+        model.recordings.clear()
         if len(aimed) == 1 and current() == "auto":  # the estimate was too high
             size, next_plan = 1, "recompute"
         elif len(aimed) == 1:

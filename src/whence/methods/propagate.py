@@ -16,6 +16,7 @@ from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
+from whence.models.playing import Player
 from whence.models.targets import AbstractTarget
 from whence.options import Least
 from whence.results import Conservation, Explanation
@@ -119,15 +120,21 @@ class Propagate(AbstractMethod):
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
     ) -> tuple[Propagation, list[str]]:
         """The propagation of a batch, and the names of its targets."""
+        player = Player(model, batch, targets, self.resolved(), self.booked)
+        found = player.play() if self.at == "word" else None
+        if found is not None:
+            return found
         scores = TargetScores(model, batch, targets)
         done = propagate(model.forward, batch, target=scores, recipe=self.resolved(), receipt=self.booked, at=self.at)
+        if self.at == "word":
+            player.learn(done)
         return done, scores.names
 
     def _receipts(
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget], done: Propagation
     ) -> list[Conservation]:
         complete = self.booked == "full"
-        if complete and batch.examples > 1 and done.ledger is not None and not done.ledger.is_split:
+        if complete and batch.examples > 1 and not done.is_split:
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
@@ -136,11 +143,9 @@ class Propagate(AbstractMethod):
 
 
 def _receipts(done: Propagation, *, complete: bool) -> list[Conservation]:
-    """The account of each example. All amounts come from the device in one piece."""
+    """The account of each example."""
     kinds = list(done.sinks) if complete else []
-    amounts = torch.stack(
-        [a.to(done.inputs.dtype) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))]
-    )
+    amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])
     return [_receipt(done, kinds, row, complete=complete) for row in amounts.T.tolist()]
 
 

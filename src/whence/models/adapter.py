@@ -6,6 +6,7 @@ import copy
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,6 +18,7 @@ from whence.core import memory
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
 from whence.core.numerics import widened
+from whence.core.recording import Recordings
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
@@ -51,6 +53,8 @@ class AbstractAdapter(ABC):
         self.labels = tuple(labels) or (() if self.speaks else _labels_of(module))
         self._accepted = _accepted_by(module)
         self._facts: dict[str, Any] = {}
+        self.recordings = Recordings()
+        """Passes over small batches, to be played again."""
 
     # -- what a kind of model must say -----------------------------------------------------------------------
 
@@ -139,6 +143,11 @@ class AbstractAdapter(ABC):
     @property
     def dtype(self) -> torch.dtype:
         return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
+
+    @cached_property
+    def size(self) -> int:
+        """How many weights there are."""
+        return sum(p.numel() for p in self.module.parameters())
 
     @property
     def config(self) -> Any:
@@ -253,7 +262,7 @@ class AbstractAdapter(ABC):
         for field in sorted({t.field for example in terms for t in example}):
             value = field_of(outputs, field)
             rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
-            places = [(n, *self._placed(batch, n, t.place)) for n, t in rows]
+            places = [(n, *self.placed_in(batch, n, t.place)) for n, t in rows]
             where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
             found = widened(value[where])
             weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=found.dtype)
@@ -265,7 +274,7 @@ class AbstractAdapter(ABC):
         assert total is not None
         return total
 
-    def _placed(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
+    def placed_in(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
         """A place in an example's own output, in the padded output of the batch."""
         if self.follows is None:
             return place
@@ -276,7 +285,7 @@ class AbstractAdapter(ABC):
         """A field of the output of example `n` at some of its tokens."""
         if batch.kept is None:
             return self.own_output(outputs, batch, n, field)[list(rows)]
-        return field_of(outputs, field)[n, [self._placed(batch, n, (row,))[0] for row in rows]]
+        return field_of(outputs, field)[n, [self.placed_in(batch, n, (row,))[0] for row in rows]]
 
     def own_output(self, outputs: Any, batch: ExampleBatch, n: int, field: str) -> Tensor:
         """A field of the output of example `n`, without padding."""

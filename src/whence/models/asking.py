@@ -26,15 +26,19 @@ class TargetScores:
         """Per example; empty where the target is a function."""
 
     def __call__(self, outputs: Any) -> Tensor:
-        self.model.check_finite(outputs)
         first = self.targets[0]
         if isinstance(first, Custom):
+            self.model.check_finite(outputs)
             self.names = [first.name] * self.batch.examples
             return self._computed(first, outputs)
-        near = self.model.brought_home(outputs)
+        self.choose(self.model.brought_home(outputs))
+        return self.model.sum_of_terms(outputs, self.batch, self.terms)
+
+    def choose(self, near: Any) -> None:
+        """Find the terms in outputs that are near at hand."""
+        self.model.check_finite(near)
         chosen = [t.terms(self.model.view(near, self.batch, n)) for n, t in enumerate(self.targets)]
         self.terms, self.names = [terms for terms, _ in chosen], [name for _, name in chosen]
-        return self.model.sum_of_terms(outputs, self.batch, self.terms)
 
     def _computed(self, target: Custom, outputs: Any) -> Tensor:
         scores, examples = target.function(outputs), self.batch.examples

@@ -1,0 +1,297 @@
+"""A pass that is recorded once and played again, for batches so small that a GPU would wait for Python.
+
+Forward and backward pass under a recipe are recorded as two CUDA graphs over buffers of fixed size. For every further
+batch of that size the buffers are filled and the graphs launched, and no line of Python runs in the model. Between the
+two, the model's outputs come home and the targets are chosen: a target is a weighted sum of outputs, and its weights
+are where the backward pass begins.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Hashable, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+import torch
+from torch import Tensor
+
+from whence.core.batch import Batch
+from whence.core.interception import Interception
+from whence.core.ledger import Ledger
+from whence.core.memory import planned
+from whence.core.numerics import widened
+from whence.core.propagation import (
+    Forward,
+    Propagation,
+    Receipt,
+    account,
+    backward,
+    followed,
+    gathered,
+    intercepted,
+    names_between,
+)
+from whence.core.recipe import Recipe
+from whence.core.rules import table
+
+__all__ = ["Aim", "CannotRecord", "Played", "Recording", "Recordings", "Tape"]
+
+SLOTS = 4
+"""Terms of a target per example that fit into a recording."""
+MOST = 48
+"""Recordings that are held for one model."""
+OFTEN = 2
+"""How often a size must be seen before a pass of it is recorded, which takes as long as a few passes."""
+FEWEST = 4
+"""A recording is played for batches down to this part of its rows."""
+
+
+class CannotRecord(Exception):
+    """This model, batch or target can't be played from a recording."""
+
+
+class Aim(NamedTuple):
+    """One term of a target: an element of an output, flat, of one example, and its weight."""
+
+    output: int
+    element: int
+    example: int
+    weight: float
+
+
+class Tape:
+    """Records on the CPU: by running again. So a recording is tested where there is no GPU."""
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        work()
+        return work
+
+    def rehearse(self, work: Callable[[], None]) -> None:
+        work()
+
+
+class CudaTape(Tape):
+    """Records the kernels that some work launches. All recordings of a model share their memory: one plays at a time,
+    and what it gave is read before the next.
+    """
+
+    def __init__(self, pool: Any):
+        self.pool, self.stream = pool, torch.cuda.Stream()
+
+    def rehearse(self, work: Callable[[], None]) -> None:
+        """Run once as it will be recorded: libraries make their workspaces, kernels are compiled."""
+        self.stream.wait_stream(torch.cuda.current_stream())
+        with torch.cuda.stream(self.stream):
+            work()
+        torch.cuda.current_stream().wait_stream(self.stream)
+        torch.cuda.synchronize()
+
+    def record(self, work: Callable[[], None]) -> Callable[[], None]:
+        graph = torch.cuda.CUDAGraph()
+        with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
+            work()
+        return graph.replay
+
+
+@dataclass(frozen=True)
+class Played:
+    """What a recording gave for a batch, on the CPU."""
+
+    done: Propagation
+    outputs: list[Tensor]
+
+
+Choice = Callable[[list[Tensor]], Sequence[Aim]]
+"""Outputs, on the CPU, to the terms of the targets."""
+
+
+class Recording:
+    """One pass over batches of one size. `read` picks the outputs that targets may ask for."""
+
+    def __init__(
+        self,
+        forward: Forward,
+        read: Callable[[Any], list[Tensor]],
+        batch: Batch,
+        recipe: Recipe,
+        receipt: Receipt,
+        tape: Tape,
+        by_example: frozenset[str] = frozenset(),
+    ):
+        self.forward, self.read, self.recipe, self.receipt = forward, read, recipe, receipt
+        self.by_example = by_example or frozenset(batch.names)
+        """Inputs that have one row for each example."""
+        self.examples = batch.examples
+        held = {k: _turned(v, k in batch.names) if isinstance(v, Tensor) else v for k, v in batch.inputs.items()}
+        self.batch = Batch(held, batch.sources)
+        device = next(v.device for v in held.values() if isinstance(v, Tensor))
+        slots = max(16, SLOTS * self.examples)
+        self._marks = torch.zeros(3, slots, dtype=torch.long, device=device)
+        """Output, element and example of each term."""
+        self._weights = torch.zeros(slots, dtype=torch.float32, device=device)
+        with planned("keep"), torch.inference_mode(False):
+            tape.rehearse(self._whole)
+            self._play_there = tape.record(self._there)
+            self._play_back = tape.record(self._back)
+
+    @property
+    def slots(self) -> int:
+        return self._weights.shape[0]
+
+    # -- what is recorded ------------------------------------------------------------------------------------
+
+    def _whole(self) -> None:
+        self._there()
+        self._back()
+
+    def _there(self) -> None:
+        ledger = Ledger(self.examples) if self.receipt == "full" else None
+        follows = followed(self.batch, ledger is not None, "word")
+        self.mode = Interception(self.batch, table(self.recipe), recipe=self.recipe, ledger=ledger, follows=follows)
+        with intercepted(self.mode):
+            self.roots = self.read(self.forward(self.mode.prepared()))
+        if self.mode.recomputes or not all(root.requires_grad for root in self.roots) or not self.mode.leaves:
+            raise CannotRecord("a part runs without gradients")
+        self.outputs = [widened(root.detach()) for root in self.roots]
+        self.mode.in_backward = True
+        if ledger is not None:
+            ledger.open = False
+
+    def _back(self) -> None:
+        """From the terms, which stand in buffers, to the inputs."""
+        output, element, example = self._marks
+        starts, scores = [], torch.zeros(self.examples, dtype=torch.float32, device=self._weights.device)
+        for n, (root, value) in enumerate(zip(self.roots, self.outputs, strict=True)):
+            own = torch.where(output == n, self._weights, 0.0).to(value.dtype)
+            flat = torch.zeros(value.numel(), dtype=value.dtype, device=value.device)
+            place = element.clamp_max(value.numel() - 1)
+            starts.append(flat.index_add_(0, place, own).view(root.shape).to(root.dtype))
+            scores = scores.to(value.dtype).index_add_(0, example, value.reshape(-1)[place] * own)
+        with closing(self.mode):
+            with intercepted(self.mode):
+                leaves = [leaf.tensor for leaf in self.mode.leaves]
+                grads = backward(self.roots, leaves, start=starts)
+            self.relevance, self.numbers = gathered(self.mode, grads, scores)
+            self.relevance = {name: r.float() for name, r in self.relevance.items()}
+        # Outside of the recorded kernels: names, which are the same for every batch.
+        gaps = tuple(self.mode.gaps)
+        self.bypasses = tuple(sorted(set().union(*(
+            names_between(root.grad_fn, gaps, self.mode.transformed) for root in self.roots
+        )))) if gaps else ()  # fmt: skip
+        self.roots = []  # the graph of a pass must not outlive it
+
+    # -- playing ---------------------------------------------------------------------------------------------
+
+    def takes(self, inputs: dict[str, Any]) -> bool:
+        """Whether a batch fits in: as it is, or with some rows left over."""
+        return all(self._fits(name, value, inputs[name]) for name, value in self.batch.inputs.items())
+
+    def _fits(self, name: str, held: Any, value: Any) -> bool:
+        if not isinstance(held, Tensor):
+            return bool(held == value)
+        rows = int(name in self.by_example)
+        return held.shape[rows:] == value.shape[rows:] and held.dtype == value.dtype and len(value) <= len(held)
+
+    def play(self, batch: Batch, choose: Choice) -> Played:
+        """The pass for a batch that fits in."""
+        rows = batch.examples
+        with torch.no_grad(), torch.inference_mode(False):
+            self._fill(batch.inputs)
+            self._play_there()
+            outputs = [value[:rows].cpu() for value in self.outputs]
+            aims = choose(outputs)
+            if len(aims) > self.slots:
+                raise CannotRecord(f"{len(aims)} terms for {self.slots} places")
+            self._aim(aims)
+            self._play_back()
+            ledger = self.mode.ledger if isinstance(self.mode.ledger, Ledger) else None
+            numbers = self.numbers.cpu()
+            relevance = {name: r[:rows].cpu() for name, r in self.relevance.items()}
+        found = account(numbers, self.examples, ledger, self.outputs[0].dtype, rows)
+        done = Propagation(
+            relevance=relevance,
+            target=found.target.float(),
+            inputs=found.inputs,
+            outputs=outputs,
+            sinks=found.sinks,
+            unruled=dict(self.mode.unruled),
+            is_split=ledger is None or ledger.is_split,
+            bypassed=lambda: self.bypasses,
+        )
+        return Played(done, outputs)
+
+    def _fill(self, inputs: dict[str, Any]) -> None:
+        for name, held in self.batch.inputs.items():
+            if isinstance(held, Tensor):
+                value, rows = inputs[name], len(inputs[name]) if name in self.by_example else len(held)
+                held[:rows].copy_(value, non_blocking=True)
+                if rows < len(held):
+                    held[rows:].copy_(value[:1].expand_as(held[rows:]), non_blocking=True)
+
+    def _aim(self, aims: Sequence[Aim]) -> None:
+        marks = torch.zeros(3, self.slots, dtype=torch.long)
+        weights = torch.zeros(self.slots, dtype=torch.float32)
+        columns = list(zip(*aims, strict=True))
+        marks[:, : len(aims)] = torch.tensor(columns[:3])
+        weights[: len(aims)] = torch.tensor(columns[3])
+        self._marks.copy_(marks)
+        self._weights.copy_(weights)
+
+
+def _turned(value: Tensor, explained: bool) -> Tensor:
+    """A buffer for an input. What is explained is recorded from its end to its beginning: whoever compares what is
+    played with what was computed then compares two inputs, and a number that was taken for a constant shows.
+    """
+    return value.flip(min(1, value.dim() - 1)) if explained and value.dim() else value.clone()
+
+
+class Recordings:
+    """The recordings of one model: few, and made for what comes often."""
+
+    def __init__(self) -> None:
+        self.lock = threading.RLock()
+        """Of whoever plays: buffers are filled and read by one at a time."""
+        self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
+        self._seen: Counter[tuple[Hashable, int]] = Counter()
+        self._pool: Any = None
+
+    def __reduce__(self) -> Any:
+        return Recordings, ()  # they belong to a device and a process
+
+    def find(self, key: Hashable, inputs: dict[str, Any], rows: int) -> Recording | None:
+        """The smallest recording that a batch fits in."""
+        for (held, size), recording in sorted(self._of(key), key=lambda item: item[0][1]):
+            if recording is not None and rows <= size <= FEWEST * rows and recording.takes(inputs):
+                self._made.move_to_end((held, size))
+                return recording
+        return None
+
+    def _of(self, key: Hashable) -> list[tuple[tuple[Hashable, int], Recording | None]]:
+        return [item for item in self._made.items() if item[0][0] == key]
+
+    def is_due(self, key: Hashable, rows: int) -> bool:
+        """Whether a pass of this size was seen often enough, and was not tried before."""
+        here = (key, rows)
+        self._seen[here] += 1
+        return here not in self._made and self._seen[here] >= OFTEN
+
+    def tape(self, device: torch.device) -> Tape:
+        if device.type != "cuda":
+            return Tape()
+        self._pool = self._pool or torch.cuda.graph_pool_handle()
+        return CudaTape(self._pool)
+
+    def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
+        """Remember a recording, or that there can be none."""
+        self._made[key, rows] = recording
+        while len(self._made) > MOST:
+            self._made.popitem(last=False)
+
+    def clear(self) -> None:
+        """Give their memory back."""
+        with self.lock:
+            self._made.clear()
+            self._pool = None

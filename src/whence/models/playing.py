@@ -1,0 +1,174 @@
+"""Small batches on a GPU are played from recordings of the whole pass; the first of a size are computed as ever.
+
+A recording is used only when it gave, for a batch it was not made from, what that batch gave by computing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Mapping, Sequence
+from dataclasses import fields, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whence.core.memory import current
+from whence.core.propagation import Propagation, Receipt
+from whence.core.recipe import Recipe
+from whence.core.recording import Aim, CannotRecord, Recording
+from whence.errors import WhenceError
+from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
+from whence.models.example import ExampleBatch
+from whence.models.targets import AbstractTarget, Custom, field_of
+
+__all__ = ["Player"]
+
+DEVICES = ("cuda",)
+"""Where passes are recorded."""
+SMALL = 4e12
+"""Weights times tokens up to which a GPU waits for Python."""
+NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
+HALF = 0.1
+"""How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
+precision rounds; a wrong recording is wrong by far."""
+
+
+class Player:
+    """One batch and what is asked of it, for the recordings of its model."""
+
+    def __init__(
+        self,
+        model: AbstractAdapter,
+        batch: ExampleBatch,
+        targets: Sequence[AbstractTarget],
+        recipe: Recipe,
+        receipt: Receipt,
+    ):
+        self.model, self.batch, self.recipe, self.receipt = model, batch, recipe, receipt
+        self.scores = TargetScores(model, batch, targets)
+        self.takes_part = (
+            model.device.type in DEVICES
+            and current() in ("auto", "keep")
+            and not batch.looked_up
+            and not any(isinstance(t, Custom) for t in targets)
+            and sum(e.cost for e in batch.rows) * model.size <= SMALL
+        )
+
+    def play(self) -> tuple[Propagation, list[str]] | None:
+        """The pass from a recording and the names of its targets; None where there is none that fits."""
+        recordings = self.model.recordings
+        if not self.takes_part:
+            return None
+        with recordings.lock:
+            for inputs in self._variants():
+                recording = recordings.find(self._key(inputs), inputs, self.batch.examples)
+                if recording is not None:
+                    try:
+                        return self._played(recording, inputs), self.scores.names
+                    except CannotRecord:
+                        return None
+        return None
+
+    def learn(self, computed: Propagation) -> None:
+        """Record a pass of this size if it comes often, and compare it with what was computed."""
+        recordings = self.model.recordings
+        if not self.takes_part:
+            return
+        with recordings.lock:
+            variants = self._variants()
+            if not recordings.is_due(self._key(variants[0]), self.batch.examples):
+                return
+            for inputs in variants:
+                recording = self._recorded(inputs, computed)
+                recordings.keep(self._key(inputs), self.batch.examples, recording)
+                if recording is not None:
+                    return
+
+    # -- inside ----------------------------------------------------------------------------------------------
+
+    def _variants(self) -> list[dict[str, Any]]:
+        """The inputs without a mask that masks nothing, for which models have quicker kernels; and as they are."""
+        whole = {s.mask for s in self.batch.sources if s.name not in self.batch.places}
+        light = {name: value for name, value in self.batch.inputs.items() if name not in whole}
+        return [light, self.batch.inputs] if len(light) < len(self.batch.inputs) else [light]
+
+    def _key(self, inputs: dict[str, Any]) -> Hashable:
+        """All that a recording holds for, but the number of rows."""
+        rows, shapes = self._by_example, []
+        for name, value in sorted(inputs.items()):
+            shape = (tuple(value.shape[name in rows :]), value.dtype) if isinstance(value, Tensor) else repr(value)
+            shapes.append((name, shape))
+        chosen = (getattr(self.recipe, f.name) for f in fields(self.recipe))
+        recipe = tuple(frozenset(value.items()) if isinstance(value, Mapping) else value for value in chosen)
+        return recipe, self.receipt, tuple(shapes), self._state
+
+    @cached_property
+    def _state(self) -> Hashable:
+        """The model as it is: a recording reads its weights where they were, and runs the modules that it had."""
+        module = self.model.module
+        places = tuple(t.data_ptr() for t in (*module.parameters(), *module.buffers()))
+        hooks = tuple(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in module.modules())
+        everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
+        attention = getattr(self.model.config, "_attn_implementation", None)
+        return hash((places, hooks, everywhere)), attention, torch.is_autocast_enabled("cuda")
+
+    @property
+    def _by_example(self) -> frozenset[str]:
+        return frozenset(self.batch.rows[0].inputs)
+
+    def _recorded(self, inputs: dict[str, Any], computed: Propagation) -> Recording | None:
+        model = self.model
+        try:
+            recording = Recording(
+                model.forward,
+                lambda outputs: [field_of(outputs, field) for field in model.fields],
+                replace(self.batch, inputs=inputs),
+                self.recipe,
+                self.receipt,
+                model.recordings.tape(model.device),
+                self._by_example,
+            )
+            played = self._played(recording, inputs)
+        except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
+            return None  # whatever stood in the way, computing goes on as it did
+        pairs = [(played.relevance[name], r) for name, r in computed.relevance.items()]
+        pairs += [(played.target, computed.target), (played.inputs, computed.inputs)]
+        return recording if all(_near(a, b, model.dtype) for a, b in pairs) else None
+
+    def _played(self, recording: Recording, inputs: dict[str, Any]) -> Propagation:
+        near: dict[str, Tensor] = {}
+
+        def choose(outputs: list[Tensor]) -> list[Aim]:
+            near.update(zip(self.model.fields, outputs, strict=True))
+            return self._aims(near)
+
+        played = recording.play(replace(self.batch, inputs=inputs), choose)
+        return replace(played.done, outputs=near)
+
+    def _aims(self, near: dict[str, Tensor]) -> list[Aim]:
+        """The terms of all targets, as the recording wants them."""
+        self.scores.choose(near)
+        order = {field: n for n, field in enumerate(self.model.fields)}
+        return [
+            Aim(order[term.field], _flat(near[term.field], (n, *self.model.placed_in(self.batch, n, term.place))), n,
+                term.weight)
+            for n, terms in enumerate(self.scores.terms)
+            for term in terms
+        ]  # fmt: skip
+
+
+def _flat(value: Tensor, place: tuple[int, ...]) -> int:
+    if len(place) != value.dim():
+        raise CannotRecord("a term that is no single number")
+    return sum(
+        index % size * prod(value.shape[d + 1 :])
+        for d, (index, size) in enumerate(zip(place, value.shape, strict=True))
+    )
+
+
+def _near(a: Tensor, b: Tensor, dtype: torch.dtype) -> bool:
+    a, b = a.double().cpu(), b.double().cpu()
+    return a.shape == b.shape and bool((a - b).abs().max() <= NEAR.get(dtype, HALF) * b.abs().max().clamp_min(1e-9))
