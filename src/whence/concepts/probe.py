@@ -156,12 +156,11 @@ class Probe:
 def _real(batch: ExampleBatch) -> Tensor | None:
     """1 for the tokens of each example, 0 for padding; None where there is none."""
     source = batch.names[0]
-    held = batch.places.get(source)
-    if held is None:
+    if source not in batch.places:
         return None
     real = torch.zeros(batch.inputs[source].shape[:2], dtype=torch.long)
-    for n, places in enumerate(held):
-        real[n, places] = 1
+    for n in range(batch.examples):
+        real[n, batch.places_of(source, n)] = 1
     return real.to(batch.inputs[source].device)
 
 

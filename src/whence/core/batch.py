@@ -12,10 +12,13 @@ from typing import Any, Literal
 import torch
 from torch import Tensor
 
-__all__ = ["Batch", "FeatureKind", "Source"]
+__all__ = ["Batch", "FeatureKind", "Places", "Source"]
 
 FeatureKind = Literal["token", "patch", "pixel", "frame", "column"]
 """What the features of an input are."""
+
+Places = range | Tensor
+"""Where the elements of an example stand in a padded row: one after the other, or anywhere."""
 
 
 @dataclass(frozen=True)
@@ -46,7 +49,7 @@ class Batch:
     inputs: dict[str, Any]
     """The arguments of the model. Those that are explained, and those that go with them, have examples first."""
     sources: tuple[Source, ...]
-    places: Mapping[str, Sequence[Tensor]] = field(default_factory=dict)
+    places: Mapping[str, Sequence[Places]] = field(default_factory=dict)
     """Per source and example: its own places along the second axis, padding left out. Absent where all are."""
     looked_up: Mapping[str, Tensor] = field(default_factory=dict)
     """Ids whose embeddings the model is given in place of those of a source; whatever else it reads stays."""
@@ -68,13 +71,17 @@ class Batch:
     def places_of(self, source: str, n: int) -> Tensor:
         """Where the elements of example `n` stand in the padded row of a source."""
         held = self.places.get(source)
-        return torch.arange(self.inputs[source].shape[1]) if held is None else held[n]
+        own = range(self.inputs[source].shape[1]) if held is None else held[n]
+        return torch.arange(own.start, own.stop) if isinstance(own, range) else own
 
     def own(self, source: str, n: int, values: Tensor) -> Tensor:
         """What `values` (batch, place, …), laid out as a source is, holds for example `n`."""
         row = values[n]
         held = self.places.get(source)
-        return row if held is None else row[held[n].to(row.device)]
+        if held is None:
+            return row
+        own = held[n]
+        return row[own.start : own.stop] if isinstance(own, range) else row[own.to(row.device)]
 
     def place(self, source: str, n: int, index: int) -> int:
         """Where element `index` of example `n` stands in the padded row."""

@@ -37,8 +37,10 @@ from whence.core.propagation import (
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 
-__all__ = ["Aim", "CannotRecord", "Played", "Recording", "Recordings", "Tape"]
+__all__ = ["Aim", "CannotRecord", "Played", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
 
+DEVICES = ("cuda",)
+"""Where passes are recorded."""
 SLOTS = 4
 """Terms of a target per example that fit into a recording."""
 MOST = 48
@@ -47,6 +49,26 @@ OFTEN = 2
 """How often a size must be seen before a pass of it is recorded, which takes as long as a few passes."""
 FEWEST = 4
 """A recording is played for batches down to this part of its rows."""
+
+
+def even_length(length: int) -> int:
+    """The length to which a short input is padded, so that few lengths are many inputs'.
+
+    >>> [even_length(n) for n in (5, 8, 40, 65, 300, 5000)]
+    [8, 8, 40, 80, 320, 5000]
+    """
+    step = 8 if length <= 64 else 16 if length <= 256 else 64 if length <= 1024 else 1
+    return -(-length // step) * step
+
+
+def even_rows(rows: int) -> int:
+    """The number of rows that a recording has for so many.
+
+    >>> [even_rows(n) for n in (1, 2, 3, 5, 9, 20, 64, 65)]
+    [1, 2, 3, 6, 12, 24, 64, 96]
+    """
+    power = 1 << max(0, (rows - 1).bit_length() - 1)
+    return rows if rows <= 2 else power * 3 // 2 if rows <= power * 3 // 2 else power * 2
 
 
 class CannotRecord(Exception):
@@ -124,8 +146,11 @@ class Recording:
         self.forward, self.read, self.recipe, self.receipt = forward, read, recipe, receipt
         self.by_example = by_example or frozenset(batch.names)
         """Inputs that have one row for each example."""
-        self.examples = batch.examples
-        held = {k: _turned(v, k in batch.names) if isinstance(v, Tensor) else v for k, v in batch.inputs.items()}
+        self.examples = even_rows(batch.examples)
+        held = {
+            k: _turned(self._filled_up(k, v), k in batch.names) if isinstance(v, Tensor) else v
+            for k, v in batch.inputs.items()
+        }
         self.batch = Batch(held, batch.sources)
         device = next(v.device for v in held.values() if isinstance(v, Tensor))
         slots = max(16, SLOTS * self.examples)
@@ -136,6 +161,11 @@ class Recording:
             tape.rehearse(self._whole)
             self._play_there = tape.record(self._there)
             self._play_back = tape.record(self._back)
+
+    def _filled_up(self, name: str, value: Tensor) -> Tensor:
+        """An input of a batch with as many rows as are recorded."""
+        more = self.examples - len(value) if name in self.by_example else 0
+        return torch.cat([value, value[:1].expand(more, *value.shape[1:])]) if more else value
 
     @property
     def slots(self) -> int:
@@ -274,7 +304,7 @@ class Recordings:
 
     def is_due(self, key: Hashable, rows: int) -> bool:
         """Whether a pass of this size was seen often enough, and was not tried before."""
-        here = (key, rows)
+        here = (key, even_rows(rows))
         self._seen[here] += 1
         return here not in self._made and self._seen[here] >= OFTEN
 
@@ -286,7 +316,7 @@ class Recordings:
 
     def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
         """Remember a recording, or that there can be none."""
-        self._made[key, rows] = recording
+        self._made[key, even_rows(rows)] = recording
         while len(self._made) > MOST:
             self._made.popitem(last=False)
 

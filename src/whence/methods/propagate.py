@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
@@ -16,7 +16,7 @@ from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
-from whence.models.playing import Player
+from whence.models.playing import Player, may_play
 from whence.models.targets import AbstractTarget
 from whence.options import Least
 from whence.results import Conservation, Explanation
@@ -97,11 +97,12 @@ class Propagate(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        batch = model.collate(examples, targets)
+        batch = model.collate(examples, targets, even=self.at == "word" and may_play(model, examples, targets))
         done, names = self.run(model, batch, targets)
         receipts = self._receipts(model, batch, targets, done)
         predictions = model.predictions(done.outputs, batch)
         scores, stamp = done.target.tolist(), self.stamped(model)
+        copied = {name for name, value in stamp.items() if isinstance(value, dict)}
         relevance = {name: r.float().cpu() for name, r in done.relevance.items()}
         return [
             model.explanation(
@@ -111,7 +112,7 @@ class Propagate(AbstractMethod):
                 target_score=float(scores[n]),
                 prediction=predictions[n],
                 conservation=receipts[n],
-                **{name: dict(v) if isinstance(v, dict) else v for name, v in stamp.items()},
+                **{name: dict(v) if name in copied else v for name, v in stamp.items()},
             )
             for n, example in enumerate(examples)
         ]
@@ -146,19 +147,14 @@ def _receipts(done: Propagation, *, complete: bool) -> list[Conservation]:
     """The account of each example."""
     kinds = list(done.sinks) if complete else []
     amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])
-    return [_receipt(done, kinds, row, complete=complete) for row in amounts.T.tolist()]
-
-
-def _receipt(done: Propagation, kinds: list[str], amounts: list[float], *, complete: bool) -> Conservation:
-    inputs, target, *held = amounts
-    sinks = dict(zip(kinds, held, strict=True))
-    receipt = Conservation(
-        inputs=inputs, target=target, sinks=sinks, unruled=tuple(sorted(done.unruled)), complete=complete
-    )
-    if complete and abs(receipt.error) > NOTICED * receipt.scale:
-        unseen = tuple(sorted({*receipt.unruled, *done.bypasses}))
-        receipt = Conservation(receipt.inputs, receipt.target, sinks, unseen, complete)
-    return receipt
+    unruled = tuple(sorted(done.unruled))
+    made = []
+    for inputs, target, *held in amounts.T.tolist():
+        receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete)
+        if complete and abs(receipt.error) > NOTICED * receipt.scale:
+            receipt = replace(receipt, unruled=tuple(sorted({*unruled, *done.bypasses})))
+        made.append(receipt)
+    return made
 
 
 recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]

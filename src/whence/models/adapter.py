@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -14,18 +14,17 @@ import torch
 from torch import Tensor, nn
 
 from whence import cancel
-from whence.core import memory
+from whence.core import memory, recording
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
 from whence.core.numerics import widened
-from whence.core.recording import Recordings
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
 from whence.results import Explanation, Part, Prediction
 
-__all__ = ["AbstractAdapter", "Kind"]
+__all__ = ["AbstractAdapter", "Kind", "modules_in"]
 
 MOVED = 2**26
 """Numbers that are worth moving to the CPU to be looked at there."""
@@ -53,7 +52,7 @@ class AbstractAdapter(ABC):
         self.labels = tuple(labels) or (() if self.speaks else _labels_of(module))
         self._accepted = _accepted_by(module)
         self._facts: dict[str, Any] = {}
-        self.recordings = Recordings()
+        self.recordings = recording.Recordings()
         """Passes over small batches, to be played again."""
 
     # -- what a kind of model must say -----------------------------------------------------------------------
@@ -93,7 +92,14 @@ class AbstractAdapter(ABC):
         """`encode`, with the error in the place of an input that can't be encoded."""
         items, single = self.split(inputs)
         made: list[Example | WhenceError] = []
-        for item in items:
+        try:
+            together = self.encode_some(items, **options)
+        except Exception:  # one of them may be at fault: they are then encoded one by one
+            together = [None] * len(items)
+        for item, known in zip(items, together, strict=True):
+            if known is not None:
+                made.append(known)
+                continue
             try:
                 made.append(item if isinstance(item, Example) else self._within_limit(self.encode_one(item, **options)))
             except WhenceError as error:
@@ -103,6 +109,10 @@ class AbstractAdapter(ABC):
                 failed.__cause__ = error
                 made.append(failed)
         return made, single
+
+    def encode_some(self, items: Sequence[Any], **options: Any) -> list[Example | None]:
+        """Inputs that are encoded quicker together; None for those that `encode_one` is to look at."""
+        return [None] * len(items)
 
     def _within_limit(self, example: Example) -> Example:
         longest = max(example.inputs[part.source.name].shape[0] for part in example.parts) if self.limit else 0
@@ -177,13 +187,28 @@ class AbstractAdapter(ABC):
         beside: padding.Beside = self.once(what, lambda: padding.measured(self, examples))
         return beside
 
-    def collate(self, examples: Sequence[Example], targets: Sequence[Any] | None = None) -> ExampleBatch:
-        """A batch on the model's device; for `targets` alone, of which a model may give fewer outputs."""
+    @property
+    def replays(self) -> bool:
+        """Whether passes over small batches are recorded."""
+        return self.device.type in recording.DEVICES
+
+    def collate(
+        self, examples: Sequence[Example], targets: Sequence[Any] | None = None, *, even: bool = False
+    ) -> ExampleBatch:
+        """A batch on the model's device; for `targets` alone, of which a model may give fewer outputs.
+
+        `even` lengths are those of many other batches: with more padding than needed, where the model allows any.
+        """
         differ = len({e.shape_key for e in examples}) > 1
         side = self.beside(examples) if differ else "right"
         if side not in ("right", "left"):
             raise ModelError("examples of different lengths can't stand in one batch of this model: padding changes it")
-        return self.narrowed(padding.padded(examples, self, side), targets)
+        if even and not differ:
+            longer = padding.lengthened(examples[0])
+            fits = longer is not None and (self.limit is None or longer.cost <= self.limit)
+            found = self.beside([examples[0], longer]) if fits and longer is not None else "alone"
+            even, side = found in ("right", "left"), found if found == "left" else "right"
+        return self.narrowed(padding.padded(examples, self, side, even=even), targets)
 
     def narrowed(self, batch: ExampleBatch, targets: Sequence[Any] | None) -> ExampleBatch:
         """The batch, with no more outputs than the targets read."""
@@ -212,8 +237,8 @@ class AbstractAdapter(ABC):
 
     def check_training(self) -> None:
         """Dropout makes every run another: refuse it, in any part of the model."""
-        busy = next((name for name, m in self.module.named_modules() if m.training), None)
-        if busy is not None:
+        if any(m.training for m in modules_in(self.module)):
+            busy = next(name for name, m in self.module.named_modules() if m.training)
             where = f"its part {busy!r} is" if busy else "the model is"
             raise ModelError(f"{where} in training mode, where dropout makes every run different. Type: model.eval()")
 
@@ -389,7 +414,8 @@ class AbstractAdapter(ABC):
     def probabilities(self, logits: Tensor) -> Tensor | None:
         if self.problem == "regression" or logits.shape[-1] == 1:
             return None
-        return logits.sigmoid() if self.problem == "multi" else logits.softmax(-1)
+        # softmax(-1) would wake all threads of the CPU for a few numbers
+        return logits.sigmoid() if self.problem == "multi" else (logits - logits.logsumexp(-1, keepdim=True)).exp()
 
     def scores_of(self, relevance: Mapping[str, Tensor], batch: ExampleBatch, n: int) -> np.ndarray:
         """Scores of the features of example `n`, flat, from the relevance of a batch; padding is cut away."""
@@ -411,7 +437,7 @@ class AbstractAdapter(ABC):
             tokens=example.tokens,
             offsets=_joined(parts, "offsets"),
             word_ids=_joined(parts, "word_ids"),
-            special=tuple(example.special.tolist()) if example.tokens else (),
+            special=example.marks if example.tokens else (),
             sides=_joined(parts, "sides"),
             text=example.text,
             image=example.image,
@@ -445,6 +471,16 @@ class AbstractAdapter(ABC):
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
 
 
+def modules_in(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all its parts, some perhaps twice: what `modules()` says, several times as fast."""
+    todo: list[nn.Module | None] = [module]
+    while todo:
+        here = todo.pop()
+        if here is not None:
+            yield here
+            todo.extend(here._modules.values())
+
+
 class _Shell(nn.Module):
     """Stands for a model where only its configuration is needed."""
 
@@ -456,6 +492,8 @@ class _Shell(nn.Module):
 
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:
     """A property of all features, where every source has it."""
+    if len(parts) == 1:
+        return tuple(getattr(parts[0], name))
     held = [getattr(part, name) for part in parts]
     return tuple(item for part in held for item in part) if all(held) else ()
 

@@ -7,6 +7,7 @@ from typing import Literal
 
 import torch
 
+from whence.core.recording import even_length
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 
@@ -34,12 +35,15 @@ def batches(
         example = examples[i]
         return id(example.shared) if example.shared else 0, frozenset(example.inputs), keys[i] if keys else None
 
+    rounded: Callable[[int], int] = even_length if model.replays else int
     for group in _grouped(range(len(examples)), key):
         some = [examples[i] for i in group]
         beside = model.beside(some) if len(some) > 1 else "alone"
         parts = [group] if beside != "equal" else _grouped(group, lambda i: examples[i].shape_key)
         for part in parts:
-            yield from _cut(sorted(part, key=lambda i: examples[i].cost), examples, 0 if beside == "alone" else budget)
+            ordered = sorted(part, key=lambda i: examples[i].cost)
+            costs = [rounded(examples[i].cost) for i in ordered]
+            yield from _cut(ordered, costs, 0 if beside == "alone" else budget)
 
 
 def _grouped(indices: Iterable[int], key: Callable[[int], Hashable]) -> list[list[int]]:
@@ -49,11 +53,11 @@ def _grouped(indices: Iterable[int], key: Callable[[int], Hashable]) -> list[lis
     return list(groups.values())
 
 
-def _cut(ordered: Sequence[int], examples: Sequence[Example], budget: int) -> Iterator[list[int]]:
+def _cut(ordered: Sequence[int], costs: Sequence[int], budget: int) -> Iterator[list[int]]:
     """Runs of examples, shortest first, as long as they are within the budget; at least one in each."""
     current: list[int] = []
-    for i in ordered:
-        if current and (len(current) + 1) * examples[i].cost > budget:
+    for i, cost in zip(ordered, costs, strict=True):
+        if current and (len(current) + 1) * cost > budget:
             yield current
             current = []
         current.append(i)

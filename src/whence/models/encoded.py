@@ -51,6 +51,8 @@ def encoded_rows(inputs: Mapping[str, Any], main: str, dims: int = 1) -> list[En
 
 
 def _as_tensor(name: str, value: Any) -> Any:
+    if isinstance(value, Tensor) and not value.is_floating_point():
+        return value.cpu()  # ids are read one by one, and each would be a wait for the device
     if not isinstance(value, (list, np.ndarray)):
         return value
     try:

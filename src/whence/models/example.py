@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -37,7 +38,7 @@ class Features:
 
     @property
     def count(self) -> int:
-        return int(np.prod(self.shape))
+        return prod(self.shape)
 
 
 @dataclass(frozen=True)
@@ -68,17 +69,21 @@ class Example:
         return _joined([part.names for part in self.parts])
 
     @cached_property
+    def marks(self) -> tuple[bool, ...]:
+        """Which features are special tokens."""
+        return _joined([part.special or (False,) * part.count for part in self.parts])
+
+    @cached_property
     def special(self) -> np.ndarray:
-        """Which features are special tokens, flat."""
-        marks = [part.special or (False,) * part.count for part in self.parts]
-        return np.array([m for part in marks for m in part], dtype=bool)
+        """The same as an array."""
+        return np.array(self.marks, dtype=bool)
 
     @cached_property
     def cost(self) -> int:
         """What the example costs: its tokens, or as many as its pixels are worth."""
         return max(1, *(_cost(self.inputs[part.source.name]) for part in self.parts))
 
-    @property
+    @cached_property
     def shape_key(self) -> tuple[Any, ...]:
         """Examples with the same can be stacked as they are."""
         return tuple((name, tuple(value.shape)) for name, value in sorted(self.inputs.items()))
@@ -101,6 +106,8 @@ def bytes_of(value: Tensor) -> bytes:
 
 
 def _joined(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
+    if len(parts) == 1:
+        return parts[0]
     return tuple(item for part in parts for item in part) if all(parts) else ()
 
 

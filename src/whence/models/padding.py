@@ -13,14 +13,16 @@ from typing import TYPE_CHECKING, Literal
 
 import torch
 from torch import Tensor
+from torch.nn.utils.rnn import pad_sequence
 
-from whence.core.batch import Source
+from whence.core.batch import Places, Source
+from whence.core.recording import even_length
 from whence.models.example import Example, ExampleBatch
 
 if TYPE_CHECKING:
     from whence.models.adapter import AbstractAdapter
 
-__all__ = ["Beside", "measured", "padded"]
+__all__ = ["Beside", "lengthened", "measured", "padded"]
 
 Beside = Literal["right", "left", "equal", "alone"]
 """Examples of any length with padding on one side; only of one length; one by one."""
@@ -70,8 +72,25 @@ def _near(a: Tensor, b: Tensor) -> bool:
     return bool(gap.max() <= limit * torch.where(a.isfinite(), a.abs(), 0.0).max().clamp_min(1e-9))
 
 
-def padded(examples: Sequence[Example], model: AbstractAdapter, side: Literal["right", "left"]) -> ExampleBatch:
-    """A batch on the model's device, shorter inputs filled up on one side (behind what must begin its row)."""
+def lengthened(example: Example) -> Example | None:
+    """The example with its last token once more, to see what padding does; None where it is no sequence of ids."""
+    (part, *others) = example.parts
+    ids = example.inputs[part.source.name]
+    if others or ids.dim() != 1 or ids.is_floating_point():
+        return None
+    longer = {
+        k: torch.cat([v, v[-1:]]) if v.dim() and v.shape[0] == ids.shape[0] else v for k, v in example.inputs.items()
+    }
+    return replace(example, inputs=longer)
+
+
+def padded(
+    examples: Sequence[Example], model: AbstractAdapter, side: Literal["right", "left"], *, even: bool = False
+) -> ExampleBatch:
+    """A batch on the model's device, shorter inputs filled up on one side (behind what must begin its row).
+
+    With `even`, to a length that other batches have as well.
+    """
     first = examples[0]
     sources = tuple(part.source for part in first.parts)
     fill = model.fill()
@@ -80,7 +99,12 @@ def padded(examples: Sequence[Example], model: AbstractAdapter, side: Literal["r
         return "right" if source.begins else side
 
     def row_of(name: str, values: Sequence[Tensor]) -> Tensor:
-        return _stacked(values, fill.get(name, 0), towards(model.goes_with(name, sources)))
+        source = model.goes_with(name, sources)
+        along = values[0].dim() and values[0].shape[0] == first.inputs[source.name].shape[0]
+        most = model.limit or 10**9
+        longest = max(v.shape[0] for v in values) if along else 0
+        length = min(even_length(longest), most) if even and along and longest <= most else None
+        return _stacked(values, fill.get(name, 0), towards(source), length)
 
     stacked: dict[str, Tensor] = {}
     longest: dict[str, int] = {}
@@ -95,7 +119,7 @@ def padded(examples: Sequence[Example], model: AbstractAdapter, side: Literal["r
     for k, source in enumerate(sources):
         held = [_places(e, k, longest[source.name], towards(source)) for e in examples]
         if any(p is not None for p in held):
-            places[source.name] = [p if p is not None else torch.arange(longest[source.name]) for p in held]
+            places[source.name] = [p if p is not None else range(longest[source.name]) for p in held]
     moved = {k: model.placed(k, v) for k, v in stacked.items()}
     return ExampleBatch(
         {**moved, **{k: v.to(model.device) if isinstance(v, Tensor) else v for k, v in first.shared.items()}},
@@ -106,18 +130,20 @@ def padded(examples: Sequence[Example], model: AbstractAdapter, side: Literal["r
     )
 
 
-def _stacked(values: Sequence[Tensor], fill: int, side: str) -> Tensor:
+def _stacked(values: Sequence[Tensor], fill: int, side: str, length: int | None) -> Tensor:
+    """Rows of the longest, or of a length that is given."""
     if len({v.shape for v in values}) == 1:
-        return torch.stack(list(values))
-    longest = max(v.shape[0] for v in values)
-    rows = []
-    for v in values:
-        rest = v.new_full((longest - v.shape[0], *v.shape[1:]), fill)
-        rows.append(torch.cat([v, rest] if side == "right" else [rest, v]))
-    return torch.stack(rows)
+        made = torch.stack(list(values))
+    else:
+        made = pad_sequence(list(values), batch_first=True, padding_value=fill, padding_side=side)
+    more = 0 if length is None else length - made.shape[1]
+    if more == 0:
+        return made
+    ends = (0, more) if side == "right" else (more, 0)
+    return torch.nn.functional.pad(made, (*(0, 0) * (made.dim() - 2), *ends), value=fill)
 
 
-def _places(example: Example, part: int, longest: int, side: str) -> Tensor | None:
+def _places(example: Example, part: int, longest: int, side: str) -> Places | None:
     """Where the features of an example stand in the padded row; None where they are all of it."""
     features = example.parts[part]
     value = example.inputs[features.source.name]
@@ -126,5 +152,7 @@ def _places(example: Example, part: int, longest: int, side: str) -> Tensor | No
         return None
     if value.is_floating_point() and features.places is None:
         return None
-    own = torch.arange(length) if features.places is None else torch.tensor(features.places, dtype=torch.long)
-    return own + (longest - length if side == "left" else 0)
+    before = longest - length if side == "left" else 0
+    if features.places is None:
+        return range(before, before + length)
+    return torch.tensor(features.places, dtype=torch.long) + before

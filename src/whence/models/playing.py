@@ -19,21 +19,29 @@ from whence.core.propagation import Propagation, Receipt
 from whence.core.recipe import Recipe
 from whence.core.recording import Aim, CannotRecord, Recording
 from whence.errors import WhenceError
-from whence.models.adapter import AbstractAdapter
+from whence.models.adapter import AbstractAdapter, modules_in
 from whence.models.asking import TargetScores
-from whence.models.example import ExampleBatch
+from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget, Custom, field_of
 
-__all__ = ["Player"]
+__all__ = ["Player", "may_play"]
 
-DEVICES = ("cuda",)
-"""Where passes are recorded."""
 SMALL = 4e12
 """Weights times tokens up to which a GPU waits for Python."""
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
 HALF = 0.1
 """How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
 precision rounds; a wrong recording is wrong by far."""
+
+
+def may_play(model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]) -> bool:
+    """Whether it is worth the while to record passes like this one, and can be done."""
+    return (
+        model.replays
+        and current() in ("auto", "keep")
+        and not any(isinstance(t, Custom) for t in targets)
+        and sum(e.cost for e in examples) * model.size <= SMALL
+    )
 
 
 class Player:
@@ -49,13 +57,7 @@ class Player:
     ):
         self.model, self.batch, self.recipe, self.receipt = model, batch, recipe, receipt
         self.scores = TargetScores(model, batch, targets)
-        self.takes_part = (
-            model.device.type in DEVICES
-            and current() in ("auto", "keep")
-            and not batch.looked_up
-            and not any(isinstance(t, Custom) for t in targets)
-            and sum(e.cost for e in batch.rows) * model.size <= SMALL
-        )
+        self.takes_part = may_play(model, batch.rows, targets) and not batch.looked_up
 
     def play(self) -> tuple[Propagation, list[str]] | None:
         """The pass from a recording and the names of its targets; None where there is none that fits."""
@@ -108,12 +110,15 @@ class Player:
     @cached_property
     def _state(self) -> Hashable:
         """The model as it is: a recording reads its weights where they were, and runs the modules that it had."""
-        module = self.model.module
-        places = tuple(t.data_ptr() for t in (*module.parameters(), *module.buffers()))
-        hooks = tuple(len(m._forward_hooks) + len(m._forward_pre_hooks) for m in module.modules())
+        held: list[int] = []
+        for module in modules_in(self.model.module):
+            held += (len(module._forward_hooks), len(module._forward_pre_hooks), id(module))
+            for tensors in (module._parameters, module._buffers):
+                if tensors:
+                    held += [t.data_ptr() for t in tensors.values() if t is not None]
         everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
         attention = getattr(self.model.config, "_attn_implementation", None)
-        return hash((places, hooks, everywhere)), attention, torch.is_autocast_enabled("cuda")
+        return hash(tuple(held)), everywhere, attention, torch.is_autocast_enabled("cuda")
 
     @property
     def _by_example(self) -> frozenset[str]:

@@ -126,12 +126,33 @@ class TextAdapter(AbstractAdapter):
             encoding = tokenizer(texts[0], second, truncation=True, max_length=self.limit, **options)
         if not encoding["input_ids"]:
             raise EmptyInputError("the text is empty: the tokenizer makes no token of it")
-        row = {k: torch.tensor(encoding[k]) for k in encoding if k in self._accepted or k == "input_ids"}
+        backend = encoding.encodings[0] if getattr(tokenizer, "is_fast", False) else None
+        return self._read(dict(encoding), backend, texts)
+
+    def _read(self, encoding: Mapping[str, Any], backend: Any, texts: Sequence[Any]) -> Example:
+        """What a tokenizer made of texts, as an example."""
+        row = {k: torch.tensor(v) for k, v in encoding.items() if k in self._accepted or k == "input_ids"}
         if "attention_mask" in self._accepted:
             row.setdefault("attention_mask", torch.ones_like(row["input_ids"]))
-        spans = spans_of(tokenizer, encoding, texts)
+        ids = encoding["input_ids"]
+        spans = spans_of(self.tokenizer, ids, backend, texts)
         shown = "\n".join(t if isinstance(t, str) else " ".join(t) for t in texts)
-        return Example(row, (Features(self.sources[0], (len(row["input_ids"]),), **spans),), text=shown)
+        return Example(row, (Features(self.sources[0], (len(ids),), **spans),), text=shown)
+
+    def encode_some(self, items: Sequence[Any], **options: Any) -> list[Example | None]:
+        """Texts go through a fast tokenizer together; what is no plain text, or too long, one by one."""
+        made: list[Example | None] = [None] * len(items)
+        plain = [n for n, item in enumerate(items) if isinstance(item, str) and item.strip()]
+        own = type(self).encode_one is TextAdapter.encode_one
+        if not own or len(plain) < 2 or not getattr(self.tokenizer, "is_fast", False):
+            return made
+        encoding = self.tokenizer([items[n] for n in plain], verbose=False)
+        names, limit = list(encoding), self.limit
+        for place, n in enumerate(plain):
+            row = {name: encoding[name][place] for name in names}
+            if row["input_ids"] and (limit is None or len(row["input_ids"]) <= limit):
+                made[n] = self._read(row, encoding.encodings[place], [items[n]])
+        return made
 
     @property
     def _reader(self) -> Any:

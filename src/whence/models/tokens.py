@@ -2,23 +2,55 @@
 
 from __future__ import annotations
 
+import re
+import weakref
+from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
 __all__ = ["spans_of", "special_in", "spell_tokens"]
 
 
+class _Known:
+    """What a tokenizer said before. It is asked for every text, and slow to answer."""
+
+    def __init__(self, tokenizer: Any):
+        self.size = len(tokenizer)
+        self.special = frozenset(int(i) for i in getattr(tokenizer, "all_special_ids", ()))
+        self.unknown = getattr(tokenizer, "unk_token_id", None)
+        names = ("bos", "eos", "sep", "cls", "pad", "mask")
+        meant = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
+        unknown = {self.unknown} - meant
+        self.never_unknown = self.special - unknown
+        """Special tokens without the one for unknown characters, unless that means something else as well."""
+        self.spelled: dict[int, str] = {}
+
+
+_known: weakref.WeakKeyDictionary[Any, _Known] = weakref.WeakKeyDictionary()
+
+
+def _known_of(tokenizer: Any) -> _Known:
+    found = _known.get(tokenizer)
+    if found is None or found.size != len(tokenizer):  # tokens were added
+        found = _known[tokenizer] = _Known(tokenizer)
+    return found
+
+
 def spell_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """Each id as text of its own. Byte-level pieces of one character can't be read alone: they are shown as is."""
-    return tuple(_spelled(tokenizer, int(i)) for i in ids)
+    known = _known_of(tokenizer)
+    return tuple(_spelled(tokenizer, int(i), known) for i in ids)
 
 
-def _spelled(tokenizer: Any, i: int) -> str:
-    text = str(tokenizer.decode([i]))
-    if not text or "\ufffd" in text:
-        return str(tokenizer.convert_ids_to_tokens(i))
-    begins_word = not text.startswith(" ") and str(tokenizer.convert_ids_to_tokens(i)).startswith("▁")
-    return f" {text}" if begins_word else text  # sentencepiece drops the space of what it takes for a first word
+def _spelled(tokenizer: Any, i: int, known: _Known) -> str:
+    if i not in known.spelled:
+        text = str(tokenizer.decode([i]))
+        if not text or "\ufffd" in text:
+            text = str(tokenizer.convert_ids_to_tokens(i))
+        elif not text.startswith(" ") and str(tokenizer.convert_ids_to_tokens(i)).startswith("▁"):
+            text = f" {text}"  # sentencepiece drops the space of what it takes for a first word
+        known.spelled[i] = text
+    return known.spelled[i]
 
 
 def special_in(tokenizer: Any, ids: Sequence[int]) -> tuple[bool, ...]:
@@ -26,33 +58,29 @@ def special_in(tokenizer: Any, ids: Sequence[int]) -> tuple[bool, ...]:
 
     Without a tokenizer nobody knows.
     """
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    names = ("bos", "eos", "sep", "cls", "pad", "mask")
-    meant = {getattr(tokenizer, f"{name}_token_id", None) for name in names}
-    unknown = getattr(tokenizer, "unk_token_id", None)
-    return tuple(int(i) in special and (i != unknown or unknown in meant) for i in ids)
+    if tokenizer is None:
+        return (False,) * len(ids)
+    return tuple(map(_known_of(tokenizer).never_unknown.__contains__, map(int, ids)))
 
 
-def spans_of(tokenizer: Any, encoding: Any, texts: Sequence[str | Sequence[str]]) -> dict[str, Any]:
+def spans_of(tokenizer: Any, ids: Sequence[int], backend: Any, texts: Sequence[str | Sequence[str]]) -> dict[str, Any]:
     """Names, offsets, words, special marks and sides of the tokens of an encoded text, pair of texts, or list of words.
 
-    Offsets are those of the whole text as it is shown: two texts are two lines, words stand a space apart.
+    Offsets are those of the whole text as it is shown: two texts are two lines, words stand a space apart. `backend` is
+    what a fast tokenizer knows of them, None for others.
     """
-    ids = list(encoding["input_ids"])
-    if not getattr(tokenizer, "is_fast", False):
+    if backend is None:
         return {"names": spell_tokens(tokenizer, ids), "special": special_in(tokenizer, ids)}
-    backend = encoding.encodings[0]
+    known = _known_of(tokenizer)
     starts, text = _starts(texts)
-    offsets = tuple(_offset(span, starts, seq, word) for span, seq, word in _places(backend))
+    offsets = _offsets(backend, starts)
     special = tuple(
-        bool(mark) or (known and not _is_unknown(tokenizer, i, text[a:b]))
-        for mark, known, i, (a, b) in zip(
-            backend.special_tokens_mask, _known_special(tokenizer, ids), ids, offsets, strict=True
-        )
+        bool(mark) or (i in known.special and not _is_unknown(tokenizer, known, i, text[a:b]))
+        for mark, i, (a, b) in zip(backend.special_tokens_mask, ids, offsets, strict=True)
     )
     # the text itself shows case, accents and characters that the vocabulary may not have
     names = tuple(
-        _spelled(tokenizer, int(i)) if s or b <= a else text[a:b]
+        _spelled(tokenizer, int(i), known) if s or b <= a else text[a:b]
         for i, (a, b), s in zip(ids, offsets, special, strict=True)
     )
     sides: tuple[str, ...] = ()
@@ -67,21 +95,20 @@ def spans_of(tokenizer: Any, encoding: Any, texts: Sequence[str | Sequence[str]]
     }
 
 
-def _known_special(tokenizer: Any, ids: Sequence[int]) -> list[bool]:
-    special = set(getattr(tokenizer, "all_special_ids", ()))
-    return [int(i) in special for i in ids]
-
-
-def _is_unknown(tokenizer: Any, i: int, piece: str) -> bool:
+def _is_unknown(tokenizer: Any, known: _Known, i: int, piece: str) -> bool:
     """Whether an id stands for something that was written and that the vocabulary does not have."""
-    return i == getattr(tokenizer, "unk_token_id", None) and piece.strip() not in ("", tokenizer.unk_token)
+    return i == known.unknown and piece.strip() not in ("", tokenizer.unk_token)
 
 
-def _places(backend: Any) -> list[tuple[tuple[int, int], int, int]]:
-    """Per token: its span, which text it is of, and which given word."""
+def _offsets(backend: Any, starts: list[list[int]]) -> tuple[tuple[int, int], ...]:
+    """Where each token stands in the text as it is shown."""
+    if len(starts) == 1 and len(starts[0]) == 1:
+        return tuple((a, b) if b > a else (0, 0) for a, b in backend.offsets)
     sequences = [s or 0 for s in backend.sequence_ids]
     words = [w or 0 for w in backend.word_ids]
-    return [((int(a), int(b)), s, w) for (a, b), s, w in zip(backend.offsets, sequences, words, strict=True)]
+    return tuple(
+        _offset((int(a), int(b)), starts, s, w) for (a, b), s, w in zip(backend.offsets, sequences, words, strict=True)
+    )
 
 
 def _starts(texts: Sequence[str | Sequence[str]]) -> tuple[list[list[int]], str]:
@@ -120,17 +147,10 @@ def _words(
     """
     if given[0] is not None:
         return tuple(None if s else w for w, s in zip(backend.word_ids, special, strict=True))
-    number, owner, inside = -1, [], False
-    for character in text:
-        if character.isspace():
-            inside = False
-            owner.append(-1)
-        else:
-            number += not inside
-            inside = True
-            owner.append(number)
+    ends = [word.end() for word in re.finditer(r"\S+", text)]
+    begins = [word.start() for word in re.finditer(r"\S+", text)]
     words: list[int | None] = []
     for (start, stop), mark in zip(offsets, special, strict=True):
-        held = [w for w in owner[start:stop] if w >= 0]
-        words.append(None if mark or not held else held[0])
+        word = bisect_right(ends, start)  # the first that ends behind where the token begins
+        words.append(None if mark or word == len(ends) or begins[word] >= stop else word)
     return tuple(words)

@@ -254,7 +254,8 @@ class CausalLM(_LanguageModel):
         encoding = self.tokenizer(whole, add_special_tokens=False, verbose=False)
         if list(encoding["input_ids"][-len(ids) :]) != list(ids):
             return pieces, (), ()
-        spans = spans_of(self.tokenizer, encoding, [whole])
+        backend = encoding.encodings[0] if getattr(self.tokenizer, "is_fast", False) else None
+        spans = spans_of(self.tokenizer, encoding["input_ids"], backend, [whole])
         own = slice(len(spans["names"]) - len(ids), len(spans["names"]) - 1)
         return spans["names"][own], spans["offsets"][own], spans["word_ids"][own]
 

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from math import prod
 from typing import NamedTuple
-
-import numpy as np
 
 __all__ = ["Part", "Prediction", "Word"]
 
@@ -45,4 +44,4 @@ class Part:
 
     @property
     def count(self) -> int:
-        return int(np.prod(self.shape))
+        return prod(self.shape)

@@ -42,7 +42,18 @@ class Encoder:
     options: dict[str, Any]
 
     def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
-        return [self._one(row) for row in rows]
+        good = [n for n, row in enumerate(rows) if row.error is None and row.content is not None]
+        try:
+            made, _ = self.adapter.attempt([rows[n].content for n in good], **self.options)
+        except Exception:  # an input that nobody can take apart: whose it is shows one by one
+            made = []
+        if len(made) != len(good):
+            return [self._one(row) for row in rows]
+        together = dict(zip(good, made, strict=True))
+        return [self._told(together[n]) if n in together else self._one(row) for n, row in enumerate(rows)]
+
+    def _told(self, made: Any) -> Encoded:
+        return made if isinstance(made, Example) else message_of(made)
 
     def _one(self, row: Row) -> Encoded:
         if row.error is not None:
@@ -50,8 +61,7 @@ class Encoder:
         if row.content is None:
             return "the text is missing: there is nothing to explain"
         try:
-            made = self.adapter.attempt([row.content], **self.options)[0][0]
-            return made if isinstance(made, Example) else message_of(made)
+            return self._told(self.adapter.attempt([row.content], **self.options)[0][0])
         except Exception as error:
             return message_of(error)
 

@@ -79,7 +79,10 @@ class AttentionOperator:
                 self.q, self.k, v, 0.0, self.causal, attn_mask=self._numbers(), scale=self.scale
             )
             return out, lse
-        return F.scaled_dot_product_attention(self.q, self.k, v, attn_mask=self.mask, **rest), None
+        mask = self.mask
+        if mask is not None and mask.is_cuda and mask.stride(-1) != 1:
+            mask = mask.contiguous()  # one that is the same for all keys: no fused kernel would take it
+        return F.scaled_dot_product_attention(self.q, self.k, v, attn_mask=mask, **rest), None
 
     def transposed(self, x: Tensor) -> Tensor:
         """Pᵀ x for x (batch, head, query, channel): (batch, key head, key, channel), groups summed."""

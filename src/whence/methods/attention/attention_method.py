@@ -227,8 +227,8 @@ def _own_tokens(batch: ExampleBatch, n: int, m: AttentionMap) -> tuple[Tensor | 
 
 def held_of(batch: ExampleBatch, n: int, name: str, size: int) -> Tensor | None:
     """Where example `n` stands in a map that is as long as a source is; None where it has all of it."""
-    held = batch.places.get(name)
-    return held[n] if held is not None and batch.inputs[name].shape[1] == size else None
+    same = name in batch.places and batch.inputs[name].shape[1] == size
+    return batch.places_of(name, n) if same else None
 
 
 def layers_of(batch: ExampleBatch, n: int, captured: Captured, relevance: Sequence[Tensor] | None) -> list[LayerMap]:
