@@ -15,6 +15,7 @@ import whence
 from tests import small
 from whence.core import recording
 from whence.core.recording import Recordings, Tape
+from whence.methods.explaining import as_method, explain_examples
 from zoo.build import build
 
 TASKS = {
@@ -231,3 +232,16 @@ def test_a_model_with_a_mask_needs_no_mask_where_nothing_is_masked(played):
         whence.explain(model, {"input_ids": ids, "attention_mask": torch.ones_like(ids)})
     (made,) = (r for r in model.recordings._made.values() if r is not None)
     assert "attention_mask" not in made.batch.inputs
+
+
+def test_batches_side_by_side(played, monkeypatch):
+    """Two threads, one set of buffers."""
+    texts = [" ".join(["good", "bad", "film", "plot"][(n * i) % 4] for i in range(2 + n % 5)) for n in range(60)]
+    model = copy.deepcopy(whence.load("sentiment"))
+    examples, _ = model.encode(texts)
+    method = as_method("lrp")
+    for _ in range(4):
+        found = explain_examples(model, method, examples, batch_tokens=48, threads=4)
+    assert played
+    monkeypatch.setattr(recording, "DEVICES", ())
+    same(found, explain_examples(model, method, examples, batch_tokens=48))

@@ -7,10 +7,13 @@ from __future__ import annotations
 
 import gc
 import time
-from collections.abc import Callable, Hashable, Sequence
+from collections.abc import Callable, Generator, Hashable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import closing
+from contextvars import copy_context
 from dataclasses import fields, replace
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import torch
 
@@ -29,6 +32,9 @@ from whence.progress import track
 from whence.results import Explanation
 
 __all__ = ["as_method", "explain_examples", "renamed"]
+
+T = TypeVar("T")
+R = TypeVar("R")
 
 
 def as_method(method: Any, **options: Any) -> AbstractMethod:
@@ -60,6 +66,7 @@ def explain_examples(
     memory: Memory = "auto",
     progress: bool | None = False,
     apart: bool = False,
+    threads: int = 1,
     on_batch: Callable[[list[int], float], Any] = lambda indices, seconds: None,
 ) -> list[Explanation | Exception]:
     """Explanations in the order of the examples, computed in batches of about equal length.
@@ -69,6 +76,7 @@ def explain_examples(
         batch_tokens: tokens in a batch, padding included.
         memory: what the forward pass holds for the backward pass, see `core.memory`.
         apart: an example that fails has its error in its place; otherwise the first error is raised.
+        threads: batches that are under way at one time.
         on_batch: told which examples were explained together and how long it took.
     """
     made: list[Explanation | Exception] = [RuntimeError("not explained")] * len(examples)
@@ -83,14 +91,34 @@ def explain_examples(
             aimed.append(None)
     todo = [(n, *held) for n, held in enumerate(aimed) if held is not None]
     parts = _parts(model, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
-    for part in track(parts, method.name, len(todo), map(len, parts), show=progress):
+
+    def explained(part: list[int]) -> tuple[list[Explanation | Exception], float]:
         begin = time.perf_counter()
         with planned(memory):
             found = _batch(model, method, [todo[i][1:] for i in part], apart=apart)
-        for i, result in zip(part, found, strict=True):
-            made[todo[i][0]] = result
-        on_batch([todo[i][0] for i in part], time.perf_counter() - begin)
+        return found, time.perf_counter() - begin
+
+    with closing(_side_by_side(explained, parts, threads)) as done:
+        both = zip(parts, done, strict=True)
+        for part, (found, seconds) in track(both, method.name, len(todo), map(len, parts), show=progress):
+            for i, result in zip(part, found, strict=True):
+                made[todo[i][0]] = result
+            on_batch([todo[i][0] for i in part], seconds)
     return made
+
+
+def _side_by_side(work: Callable[[T], R], parts: Sequence[T], threads: int) -> Generator[R, None, None]:
+    """`work` of every part, in order: in one thread results are made while in another the device computes."""
+    if threads == 1 or len(parts) == 1:
+        yield from map(work, parts)
+        return
+    pool = ThreadPoolExecutor(threads, "whence-explain")
+    try:
+        waiting = [pool.submit(copy_context().run, work, part) for part in parts]
+        for one in waiting:
+            yield one.result()
+    finally:
+        pool.shutdown(cancel_futures=True)
 
 
 def _parts(

@@ -84,6 +84,7 @@ class WindowExplainer:
             [self.choice_of(rows[n]) for n in good],
             batch_tokens=self.batch_tokens,
             apart=True,
+            threads=2 if self.adapter.replays else 1,  # rows of one batch are made while the GPU has the next
             on_batch=timed,
         )
         for n, found in zip(good, made, strict=True):

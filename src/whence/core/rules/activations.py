@@ -48,7 +48,7 @@ def _gelu_gate(x: Tensor, options: Mapping[str, Any]) -> Tensor:
         return gelu.div_(x).nan_to_num_(nan=0.5)
     if options.get("approximate", "none") == "tanh":
         return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return 0.5 * (1 + torch.erf(x * math.sqrt(0.5)))
+    return torch.erfc(x * -math.sqrt(0.5)).mul_(0.5)
 
 
 def _sigmoid_slope(x: Tensor, options: Mapping[str, Any]) -> Tensor:
