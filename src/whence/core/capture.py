@@ -396,7 +396,7 @@ def mixes_elsewhere(forward: Forward, batch: Batch) -> bool | None:
     recorder = _Recorder(batch)
     cut = {name: _cut(rule) for name, rule in recorder.rules(table(recipes["gi"])).items()}
     mode = Interception(batch, cut, recipe=recipes["gi"], default=as_it_is, follows=("examples",))
-    with closing(recorder), closing(mode), intercepted(mode):
+    with closing(recorder), closing(mode), intercepted(mode), planned("keep"):
         forward(mode.prepared())
         mode.in_backward = True
         states = recorder.by_token if recorder.maps else None

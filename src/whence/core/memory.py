@@ -22,7 +22,7 @@ from torch.utils._pytree import tree_map
 
 from whence.errors import OptionError
 
-__all__ = ["CannotRunAgain", "Memory", "blocks_of", "current", "held", "planned", "remembered", "size_of"]
+__all__ = ["CannotRunAgain", "Memory", "blocks_of", "current", "held", "planned", "remembered", "runs_again", "size_of"]
 
 Memory = Literal["auto", "keep", "recompute"] | str | int
 """Keep everything where it fits; always; never; or within so many bytes ("40GiB")."""
@@ -271,6 +271,11 @@ class _Again:
 def _detached(values: Any) -> Any:
     """The same numbers without their graph: it would hold us, and we hold them."""
     return tree_map(lambda t: t.detach() if isinstance(t, Tensor) else t, values)
+
+
+def runs_again() -> bool:
+    """Whether what is computed now will be computed again."""
+    return getattr(_local, "again", None) is not None
 
 
 def remembered(compute: Callable[[], Any]) -> Any:

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import importlib
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cache
-from typing import Any
+from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["AttentionOperator"]
+__all__ = ["AttentionOperator", "Kernel"]
 
 FLASH, CUDNN = 1, 3
 """torch's numbers of its fused kernels."""
+Kernel = Literal["cpu", "flash", "cudnn"]
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
 """Elements of the map that exist at one time. On a CPU they should stay in its cache."""
 
@@ -59,29 +61,65 @@ class AttentionOperator:
         """Query heads that share a key head."""
         return self.q.shape[1] // self.k.shape[1]
 
-    def attend(self, v: Tensor) -> tuple[Tensor, Tensor | None]:
-        """P v by the kernel that torch would have chosen, and the log-sum-exp of its rows if it gives one."""
+    def kernel(self, v: Tensor) -> Kernel | None:
+        """The fused kernel that torch would choose, of those that say their log-sum-exp."""
         rest: dict[str, Any] = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.group > 1}
-        if self.q.is_cuda and self.mask is None and self.q.shape[-1] == v.shape[-1] and self.q.shape[-1] % 8 == 0:
+        even = self.q.shape[-1] == v.shape[-1] and self.q.shape[-1] % 8 == 0
+        if self.q.is_cuda and self.mask is None and even:
             chosen = torch._fused_sdp_choice(self.q, self.k, v, None, 0.0, **rest)
-            if chosen == FLASH:
-                out, lse, *_ = torch.ops.aten._scaled_dot_product_flash_attention(
-                    self.q, self.k, v, 0.0, self.causal, False, scale=self.scale
-                )
-                return out, lse
-            if chosen == CUDNN:
-                out, lse, *_ = torch.ops.aten._scaled_dot_product_cudnn_attention(
-                    self.q, self.k, v, None, True, 0.0, self.causal, False, scale=self.scale
-                )
-                return out, lse
+            return {FLASH: "flash", CUDNN: "cudnn"}.get(chosen)  # type: ignore[return-value]
         if self.q.device.type == "cpu" and torch._fused_sdp_choice(self.q, self.k, v, self.mask, 0.0, **rest) == FLASH:
+            return "cpu"
+        return None
+
+    def run(self, v: Tensor, kernel: Kernel) -> tuple[Tensor, Tensor, tuple[Any, ...]]:
+        """P v, the log-sum-exp of the rows, and what else the kernel wants to see in its backward pass."""
+        if kernel == "cpu":
             out, lse = torch.ops.aten._scaled_dot_product_flash_attention_for_cpu(
                 self.q, self.k, v, 0.0, self.causal, attn_mask=self._numbers(), scale=self.scale
             )
+            return out, lse, ()
+        if kernel == "flash":
+            out, lse, *rest, _ = torch.ops.aten._scaled_dot_product_flash_attention(
+                self.q, self.k, v, 0.0, self.causal, False, scale=self.scale
+            )
+        else:
+            out, lse, *rest, _ = torch.ops.aten._scaled_dot_product_cudnn_attention(
+                self.q, self.k, v, None, True, 0.0, self.causal, False, scale=self.scale
+            )
+        return out, lse, tuple(rest)
+
+    def backward(
+        self, grad: Tensor, v: Tensor, out: Tensor, kernel: Kernel, rest: tuple[Any, ...]
+    ) -> tuple[Tensor, Tensor, Tensor]:
+        """The gradients of queries, keys and values, by the kernel that made `out`."""
+        aten, held = torch.ops.aten, (grad, self.q, self.k, v, out, self.lse)
+        if kernel == "cpu":
+            found = aten._scaled_dot_product_flash_attention_for_cpu_backward(
+                *held, 0.0, self.causal, attn_mask=self._numbers(), scale=self.scale
+            )
+        elif kernel == "flash":
+            *sizes, seed, offset = rest
+            found = aten._scaled_dot_product_flash_attention_backward(
+                *held, *sizes, 0.0, self.causal, seed, offset, scale=self.scale
+            )
+        else:
+            *sizes, seed, offset = rest
+            found = aten._scaled_dot_product_cudnn_attention_backward(
+                *held, seed, offset, None, *sizes, 0.0, self.causal, scale=self.scale
+            )
+        return found[0], found[1], found[2]
+
+    def attend(self, v: Tensor) -> tuple[Tensor, Tensor | None]:
+        """P v by the kernel that torch would have chosen, and the log-sum-exp of its rows if it gives one."""
+        kernel = self.kernel(v)
+        if kernel is not None:
+            out, lse, _ = self.run(v, kernel)
             return out, lse
         mask = self.mask
         if mask is not None and mask.is_cuda and mask.stride(-1) != 1:
             mask = mask.contiguous()  # one that is the same for all keys: no fused kernel would take it
+        rest: dict[str, Any] = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.group > 1}
         return F.scaled_dot_product_attention(self.q, self.k, v, attn_mask=mask, **rest), None
 
     def transposed(self, x: Tensor) -> Tensor:
@@ -138,22 +176,26 @@ class AttentionOperator:
 
     def _in_chunks(self, x: Tensor) -> Tensor:
         """Some queries at a time, all their keys at once: a softmax needs whole rows."""
+        batch, heads, _, _ = self.q.shape
+        groups = self.group
+        out = x.new_zeros(batch, heads // groups, self.k.shape[-2], x.shape[-1])
+        for at, p in self.in_rows(CHUNK["cuda" if self.q.is_cuda else "cpu"]):
+            rows = p.to(x.dtype).reshape(batch, heads // groups, -1, p.shape[-1])
+            part = x[:, :, at].reshape(batch, heads // groups, rows.shape[2], -1)
+            out[:, :, : p.shape[-1]] += rows.mT @ part
+        return out
+
+    def in_rows(self, most: int) -> Iterator[tuple[slice, Tensor]]:
+        """P of some queries at a time, `most` elements together, over the keys up to the last that they may see."""
         batch, heads, queries, _ = self.q.shape
-        keys, groups = self.k.shape[-2], self.group
-        out = x.new_zeros(batch, heads // groups, keys, x.shape[-1])
-        most = CHUNK["cuda" if self.q.is_cuda else "cpu"]
+        keys = self.k.shape[-2]
         step = max(1, min(queries, most // max(1, batch * heads * keys)))
         scaled = self.q * self.factor
         for start in range(0, queries, step):
             stop = min(start + step, queries)
-            seen = min(keys, stop) if self.causal else keys
-            p = self.rows(scaled, start, stop, seen).to(x.dtype)
-            rows = p.reshape(batch, heads // groups, groups * (stop - start), seen)
-            part = x[:, :, start:stop].reshape(batch, heads // groups, groups * (stop - start), -1)
-            out[:, :, :seen] += rows.mT @ part
-        return out
+            yield slice(start, stop), self._rows(scaled, start, stop, min(keys, stop) if self.causal else keys)
 
-    def rows(self, scaled: Tensor, start: int, stop: int, seen: int) -> Tensor:
+    def _rows(self, scaled: Tensor, start: int, stop: int, seen: int) -> Tensor:
         """P of the queries `start` to `stop` over the first `seen` keys: (batch, head, query, key)."""
         batch, heads, _, width = self.q.shape
         grouped = scaled[:, :, start:stop].reshape(batch, self.k.shape[1], -1, width)

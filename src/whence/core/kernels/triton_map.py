@@ -18,7 +18,7 @@ from torch import Tensor
 if TYPE_CHECKING:
     from whence.core.kernels.attention_map import AttentionOperator
 
-__all__ = ["log_sum_exp", "takes", "transposed"]
+__all__ = ["columns", "log_sum_exp", "rows", "takes", "transposed"]
 
 LOG2E = 1.4426950408889634
 WIDEST = 256
@@ -138,12 +138,157 @@ def _log_sum_exp(
     tl.store(L + (b * H + h) * NQ + om, value, mask=om < NQ)
 
 
+@triton.jit
+def _columns(
+    Q, K, X, V, L, W, M, OUT, scale,
+    sqb, sqh, sqn, skb, skh, skn, sxb, sxh, sxn, svb, svh, svn, smb, smh, smm, smn,
+    H, G, NQ, NK, D, C,
+    HELPFUL: tl.constexpr, CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """Of a block of keys: Σ_q w_q p, or Σ_q w_q p (v · x)⁺."""
+    block = tl.program_id(0)
+    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    on = block * BN + tl.arange(0, BN)
+    od, oc = tl.arange(0, BD), tl.arange(0, BC)
+    k = tl.load(
+        K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
+        mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
+    )  # fmt: skip
+    if HELPFUL:
+        v = tl.load(
+            V + b * svb + (h // G) * svh + on[:, None].to(tl.int64) * svn + oc[None, :],
+            mask=(on[:, None] < NK) & (oc[None, :] < C), other=0.0,
+        )  # fmt: skip
+    total = tl.zeros([BN], dtype=tl.float32)
+    first = (block * BN) // BM * BM if CAUSAL else 0
+    for start in range(first, NQ, BM):
+        om = start + tl.arange(0, BM)
+        q = tl.load(
+            Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
+            mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
+        )  # fmt: skip
+        lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
+        w = tl.load(W + b * NQ + om, mask=om < NQ, other=0.0)
+        s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        if MASK > 0:
+            s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
+        p = tl.math.exp2(s - lse[None, :])
+        if CAUSAL:
+            p = tl.where(om[None, :] >= on[:, None], p, 0.0)
+        if HELPFUL:
+            x = tl.load(
+                X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
+                mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
+            )  # fmt: skip
+            p = p * tl.maximum(tl.dot(v, tl.trans(x), input_precision=PRECISION), 0.0)
+        total += tl.sum(p * w[None, :], 1)
+    tl.store(OUT + (b * H + h) * NK + on, total, mask=on < NK)
+
+
+@triton.jit
+def _rows(
+    Q, K, X, V, L, M, OUT, scale,
+    sqb, sqh, sqn, skb, skh, skn, sxb, sxh, sxn, svb, svh, svn, smb, smh, smm, smn,
+    H, G, NQ, NK, D, C,
+    CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
+    BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
+):  # fmt: skip
+    """Of a block of queries: Σ_k p (v · x)⁺."""
+    block = tl.program_id(0)
+    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    om = block * BM + tl.arange(0, BM)
+    od, oc = tl.arange(0, BD), tl.arange(0, BC)
+    q = tl.load(
+        Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
+        mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
+    )  # fmt: skip
+    x = tl.load(
+        X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
+        mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
+    )  # fmt: skip
+    lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
+    total = tl.zeros([BM], dtype=tl.float32)
+    last = tl.minimum(NK, (block + 1) * BM) if CAUSAL else NK
+    for start in range(0, last, BN):
+        on = start + tl.arange(0, BN)
+        k = tl.load(
+            K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
+            mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
+        )  # fmt: skip
+        v = tl.load(
+            V + b * svb + (h // G) * svh + on[:, None].to(tl.int64) * svn + oc[None, :],
+            mask=(on[:, None] < NK) & (oc[None, :] < C), other=0.0,
+        )  # fmt: skip
+        s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
+        if MASK > 0:
+            s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
+        p = tl.where(on[:, None] < NK, tl.math.exp2(s - lse[None, :]), 0.0)
+        if CAUSAL:
+            p = tl.where(om[None, :] >= on[:, None], p, 0.0)
+        total += tl.sum(p * tl.maximum(tl.dot(v, tl.trans(x), input_precision=PRECISION), 0.0), 0)
+    tl.store(OUT + (b * H + h) * NQ + om, total, mask=om < NQ)
+
+
+def columns(
+    operator: AttentionOperator, weights: Tensor, values: Tensor | None = None, x: Tensor | None = None
+) -> Tensor:
+    """Σ_q w_q p, with values and x Σ_q w_q p (v · x)⁺: (batch, head, key) in float32."""
+    others = (operator.k, operator.q) if values is None or x is None else (values, x)
+    q, k, v, x = _dense(operator.q, operator.k, *others)
+    batch, heads, queries, width = q.shape
+    keys, channels = k.shape[-2], v.shape[-1]
+    out = torch.empty(batch, heads, keys, device=q.device, dtype=torch.float32)
+    mask, strides, kind = _mask_of(operator)
+    bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
+    bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
+    _columns[(triton.cdiv(keys, bn), batch * heads)](
+        q, k, x, v, _lse_of(operator), weights.to(q.device, torch.float32).contiguous(), mask, out,
+        operator.factor * LOG2E,
+        *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
+        heads, operator.group, queries, keys, width, channels,
+        HELPFUL=values is not None, CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
+        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+def rows(operator: AttentionOperator, values: Tensor, x: Tensor) -> Tensor:
+    """Σ_k p (v · x)⁺: (batch, head, query) in float32."""
+    q, k, v, x = _dense(operator.q, operator.k, values, x)
+    batch, heads, queries, width = q.shape
+    keys, channels = k.shape[-2], v.shape[-1]
+    out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
+    mask, strides, kind = _mask_of(operator)
+    bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
+    bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
+    _rows[(triton.cdiv(queries, bm), batch * heads)](
+        q, k, x, v, _lse_of(operator), mask, out, operator.factor * LOG2E,
+        *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
+        heads, operator.group, queries, keys, width, channels,
+        CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
+        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
+    )  # fmt: skip
+    return out
+
+
+def _dense(*tensors: Tensor) -> list[Tensor]:
+    """Channels side by side."""
+    return [t if t.stride(-1) == 1 else t.contiguous() for t in tensors]
+
+
+def _lse_of(operator: AttentionOperator) -> Tensor:
+    if operator.lse is None:
+        return log_sum_exp(operator)
+    return _in_base_two(operator.lse, *operator.q.shape[:3])
+
+
 def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
     """Pᵀ x: (batch, key head, key, channel)."""
-    q, k, x = (t if t.stride(-1) == 1 else t.contiguous() for t in (operator.q, operator.k, x))
+    q, k, x = _dense(operator.q, operator.k, x)
     batch, heads, queries, width = q.shape
     keys, channels = k.shape[-2], x.shape[-1]
-    lse = log_sum_exp(operator) if operator.lse is None else _in_base_two(operator.lse, batch, heads, queries)
+    lse = _lse_of(operator)
     out = torch.empty(batch, k.shape[1], keys, channels, device=x.device, dtype=x.dtype)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
@@ -160,7 +305,7 @@ def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
 
 def log_sum_exp(operator: AttentionOperator) -> Tensor:
     """(batch, head, query): log₂ Σ exp of the scores. Infinite where a query may look nowhere, so that p = 0."""
-    q, k = (t if t.stride(-1) == 1 else t.contiguous() for t in (operator.q, operator.k))
+    q, k = _dense(operator.q, operator.k)
     batch, heads, queries, width = q.shape
     out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
     mask, strides, kind = _mask_of(operator)

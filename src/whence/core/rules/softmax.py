@@ -15,6 +15,8 @@ from whence.core.backward import scale_gradient, temperature_softmax
 from whence.core.call import Call, Rule, is_tainted, mark_role
 from whence.core.kernels.attention_map import AttentionOperator
 from whence.core.kernels.constant_map import with_constant_map
+from whence.core.kernels.kept_attention import kept_attention
+from whence.core.memory import runs_again
 from whence.core.recipe import Recipe
 
 __all__ = ["attention_scores", "bound_arguments", "mask_arguments", "multi_head_attention", "repeated", "rules"]
@@ -119,6 +121,9 @@ def mask_arguments(arguments: dict[str, Any]) -> dict[str, Any]:
 
 
 def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
+    mask = rest["attn_mask"]
+    if runs_again() and AttentionOperator.takes(q, k, v) and not is_tainted(mask):
+        return kept_attention(AttentionOperator(q, k, mask, rest["is_causal"], rest["scale"]), v)
     return F.scaled_dot_product_attention(q, k, v, **rest)
 
 
