@@ -1,9 +1,7 @@
 """Attention as it happens: maps, their gradients and their relevance, from fused and eager attention alike.
 
 A softmax whose result multiplies values is attention; nothing is asked of the model, no `output_attentions`, no eager
-switch. Fused attention is spelled out only while it is captured. With a `visitor`, fused attention stays fused in the
-forward pass: each map is computed again in the backward pass, shown to the visitor together with its gradient, and
-dropped, so that memory does not grow with the number of layers.
+switch. Fused attention is spelled out while it is captured here, and all maps are held; `streaming` holds none.
 """
 
 from __future__ import annotations
@@ -14,7 +12,6 @@ from dataclasses import dataclass
 from typing import Any
 
 import torch
-import torch.nn.functional as F
 from torch import Tensor
 from torch.utils._pytree import tree_flatten, tree_unflatten
 
@@ -29,7 +26,7 @@ from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
 from whence.core.rules import products, softmax, table
 
-__all__ = ["AttentionMap", "Captured", "Visitor", "as_heads", "capture", "capture_relevance", "mixes_elsewhere"]
+__all__ = ["AttentionMap", "Captured", "Recorder", "as_heads", "capture", "capture_relevance", "mixes_elsewhere"]
 
 
 @dataclass
@@ -38,7 +35,7 @@ class AttentionMap:
 
     number: int
     probabilities: Tensor | None
-    """(batch, head, query, key); None when the map was streamed."""
+    """(batch, head, query, key); None where the map is not held."""
     heads: int = 0
     level: int = 0
     """Attentions side by side have the same: neither reads what the other gave (two streams, a difference of two)."""
@@ -52,10 +49,6 @@ class AttentionMap:
     states_gradient: Tensor | None = None
     nodes: tuple[Any, Any, Any] = (None, None, None)
     """Of the graph: what made the probabilities (or queries), the values, and the result."""
-
-
-Visitor = Callable[[AttentionMap, Tensor, Tensor], None]
-"""Called with a map's description, the map (batch, head, query, key) and the gradient of the score by it."""
 
 
 @dataclass
@@ -84,13 +77,12 @@ def as_heads(p: Tensor, examples: int, layout: Layout | None) -> Tensor | None:
     return examples_first(p, axis, kept=2)
 
 
-class _Recorder:
+class Recorder:
     """The rules that capture, and what they captured."""
 
-    def __init__(self, batch: Batch, visitor: Visitor | None = None):
+    def __init__(self, batch: Batch):
         self.examples = batch.examples
         self.tokens = batch.inputs[batch.names[0]].shape[1:2].numel()
-        self.visitor = visitor
         self.maps: list[AttentionMap] = []
         self.states: Tensor | None = None
         """What went into the last projection."""
@@ -104,6 +96,11 @@ class _Recorder:
         self.states = self.by_token = self.last = None
         for m in self.maps:
             m.nodes = (None, None, None)
+
+    def arrange(self, leaves: Sequence[Leaf]) -> None:
+        """Say which maps are of which stream, and which stand side by side."""
+        _name_streams(self.maps, leaves)
+        _set_levels(self.maps)
 
     def rules(self, base: Mapping[str, Rule]) -> dict[str, Rule]:
         own = dict.fromkeys(products.MATRIX, self.matrix) | {"scaled_dot_product_attention": self.fused}
@@ -132,7 +129,7 @@ class _Recorder:
             values = second if first is probability else first
             heads = as_heads(probability, self.examples, layout_of(probability))
             if heads is not None:
-                made = self._keep(probability, heads, values)
+                made = self.keep(probability, heads, values)
             elif probability.dim() > 3:
                 self.in_parts += 1
         elif is_tainted(first) and not is_tainted(second) and second.dim() == 2 and first.dim() in (2, 3):
@@ -147,21 +144,14 @@ class _Recorder:
         q, k, v = a["query"], a["key"], a["value"]
         if call.interception.in_backward or not (is_tainted(q) or is_tainted(k) or is_tainted(v)):
             return self.base["scaled_dot_product_attention"](call)
-        if not self._is_whole(q if is_tainted(q) else v):
+        if not self.is_whole(q if is_tainted(q) else v):
             self.in_parts += 1
             return self.base["scaled_dot_product_attention"](call)
-        rest = softmax.mask_arguments(a)
-        if self.visitor is not None and not is_tainted(rest["attn_mask"]):
-            made = AttentionMap(len(self.maps), None, q.shape[1], nodes=(q.grad_fn, v.grad_fn, None))
-            self.maps.append(made)
-            out: Tensor = _Streamed.apply(q, k, v, rest, made, self.visitor)  # type: ignore[no-untyped-call]
-            made.nodes = (q.grad_fn, v.grad_fn, out.grad_fn)
-            return out
         with call.interception:  # its softmax and its product come back to us
-            probabilities, v = spelled_out(q, k, v, rest)
+            probabilities, v = spelled_out(q, k, v, softmax.mask_arguments(a))
             return probabilities @ v
 
-    def _is_whole(self, x: Tensor) -> bool:
+    def is_whole(self, x: Tensor) -> bool:
         """(batch, head, token, channel)."""
         layout = layout_of(x)
         axis = layout[0] if layout else None
@@ -171,7 +161,7 @@ class _Recorder:
             and (self.examples == 1 or (axis is not None and axis.axis == 0))
         )
 
-    def _keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> AttentionMap:
+    def keep(self, probability: Tensor, heads: Tensor, values: Tensor) -> AttentionMap:
         made = AttentionMap(
             len(self.maps), heads.detach(), heads.shape[1], nodes=(probability.grad_fn, values.grad_fn, None)
         )
@@ -181,18 +171,17 @@ class _Recorder:
 
         def seen(grad: Tensor) -> None:
             made.gradient = as_heads(grad.detach(), examples, layout)
-            if self.visitor is not None:
-                assert made.probabilities is not None
-                assert made.gradient is not None
-                self.visitor(made, made.probabilities, made.gradient)
-                made.probabilities = made.gradient = None
+            self.seen(made)
 
         on_gradient(probability, seen)
-        if self.visitor is None and self.states is not None:
-            self._keep_states(made, self.states, heads.shape[-1])
+        if self.states is not None:
+            self.keep_states(made, self.states, heads.shape[-1])
         return made
 
-    def _keep_states(self, made: AttentionMap, states: Tensor, tokens: int) -> None:
+    def seen(self, made: AttentionMap) -> None:
+        """The gradient of a map is there."""
+
+    def keep_states(self, made: AttentionMap, states: Tensor, tokens: int) -> None:
         """What was attended to, and its whole gradient: that of the attention and that of the path around it."""
         layout, examples = layout_of(states), self.examples
         made.states = _by_example(states.detach(), examples, tokens, layout)
@@ -206,9 +195,13 @@ class _Recorder:
             grad = grad.detach()
             own = grad.contiguous().as_strided(*place) if whole else grad
             made.states_gradient = _by_example(own, examples, tokens, layout)
+            self.seen_states(made)
 
         # A view (transposed, flattened) is often made for the attention alone, and the path around it uses the base.
         on_gradient(base if whole and base is not None else states, seen)
+
+    def seen_states(self, made: AttentionMap) -> None:
+        """The gradient of what was attended to is there."""
 
 
 def _by_example(states: Tensor, examples: int, tokens: int, layout: Layout | None) -> Tensor | None:
@@ -219,36 +212,12 @@ def _by_example(states: Tensor, examples: int, tokens: int, layout: Layout | Non
     return states.reshape(1, tokens, -1) if axis is None else examples_first(states, axis)
 
 
-class _Streamed(torch.autograd.Function):
-    """Fused attention whose map exists only inside its own backward."""
-
-    @staticmethod
-    def forward(
-        ctx: Any, q: Tensor, k: Tensor, v: Tensor, rest: dict[str, Any], made: AttentionMap, visitor: Visitor
-    ) -> Tensor:
-        ctx.save_for_backward(q, k, v)
-        ctx.rest, ctx.made, ctx.visitor = rest, made, visitor
-        return F.scaled_dot_product_attention(q, k, v, **rest)
-
-    @staticmethod
-    def backward(ctx: Any, grad: Tensor) -> tuple[Any, ...]:
-        with torch.enable_grad(), torch._C.DisableTorchFunction():
-            q, k, v = (x.detach().requires_grad_() for x in ctx.saved_tensors)
-            probabilities, values = spelled_out(q, k, v, ctx.rest)
-            kept = probabilities.detach().requires_grad_()
-            by_map, by_values = torch.autograd.grad(kept @ values, (kept, values), grad, retain_graph=True)
-            ctx.visitor(ctx.made, kept.detach(), by_map)
-            grads = torch.autograd.grad((probabilities, values), (q, k, v), (by_map, by_values))
-        return (*grads, None, None, None)
-
-
 def capture(
     forward: Forward,
     batch: Batch,
     *,
     target: Callable[[Any], Tensor],
     gradients: bool = True,
-    visitor: Visitor | None = None,
     wide: bool = False,
 ) -> Captured:
     """Run the model and collect its attention; with `gradients`, also ∂ target / ∂ map.
@@ -256,13 +225,12 @@ def capture(
     The last map has its gradient in any case: it says which tokens the target is read from, and costs no more than
     the layers above that map. `wide` computes half precision in float32.
     """
-    recorder = _Recorder(batch, visitor)
+    recorder = Recorder(batch)
     rules = recorder.rules(table(recipes["gi"]))
     mode = Interception(batch, rules, recipe=recipes["gi"], follows=("examples",), wide=wide)
     with closing(recorder), closing(mode), intercepted(mode), planned("keep"):  # what is recorded is there once
         scores, outputs = run(mode, forward, target)
-        _name_streams(recorder.maps, mode.leaves)
-        _set_levels(recorder.maps)
+        recorder.arrange(mode.leaves)
         if scores.requires_grad and recorder.maps:
             if gradients:
                 backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
@@ -283,7 +251,7 @@ def capture_relevance(
     that cancel (one token rather than another) would leave nothing but rounding; so what speaks for the target and what
     speaks against it are two passes, and the second is taken from the first.
     """
-    recorder = _Recorder(batch)
+    recorder = Recorder(batch)
     mode = Interception(
         batch, recorder.rules(relevance_table()), recipe=CHEFER, default=universal, follows=("examples",), wide=wide
     )
@@ -393,7 +361,7 @@ def mixes_elsewhere(forward: Forward, batch: Batch) -> bool | None:
     Attention is cut: what its layers give is a constant. Then the last state of a token, what its last projection
     reads, may depend on that token alone. Inputs of one or two tokens can't tell: None.
     """
-    recorder = _Recorder(batch)
+    recorder = Recorder(batch)
     cut = {name: _cut(rule) for name, rule in recorder.rules(table(recipes["gi"])).items()}
     mode = Interception(batch, cut, recipe=recipes["gi"], default=as_it_is, follows=("examples",))
     with closing(recorder), closing(mode), intercepted(mode), planned("keep"):

@@ -22,7 +22,7 @@ from whence.models.example import Example, ExampleBatch
 if TYPE_CHECKING:
     from whence.models.adapter import AbstractAdapter
 
-__all__ = ["Beside", "lengthened", "measured", "padded"]
+__all__ = ["Beside", "lengthened", "measured", "padded", "shortened"]
 
 Beside = Literal["right", "left", "equal", "alone"]
 """Examples of any length with padding on one side; only of one length; one by one."""
@@ -82,6 +82,17 @@ def lengthened(example: Example) -> Example | None:
         k: torch.cat([v, v[-1:]]) if v.dim() and v.shape[0] == ids.shape[0] else v for k, v in example.inputs.items()
     }
     return replace(example, inputs=longer)
+
+
+def shortened(example: Example, length: int) -> Example | None:
+    """The first tokens of a longer example; None where it is none, or no sequence of ids."""
+    (part, *others) = example.parts
+    ids = example.inputs[part.source.name]
+    if others or ids.dim() != 1 or ids.is_floating_point() or ids.shape[0] <= length:
+        return None
+    cut = {k: v[:length] if v.dim() and v.shape[0] == ids.shape[0] else v for k, v in example.inputs.items()}
+    left = replace(part, shape=(length,), names=(), offsets=(), word_ids=(), special=(), sides=(), places=None)
+    return replace(example, inputs=cut, parts=(left,), rows=(length - 1,) if example.rows else (), written=())
 
 
 def padded(

@@ -12,6 +12,7 @@ from tests import small
 from tests.methods.attention.eager import Seen, double, eager_maps, plain_encoder_maps
 from whence.core.batch import Batch
 from whence.core.capture import AttentionMap, capture
+from whence.core.streaming import stream
 from whence.methods.explaining import as_method
 from whence.models.loading import load
 from zoo.build import build
@@ -83,13 +84,23 @@ def test_an_eager_model_gives_the_same_maps(name):
 def test_streamed_maps_are_the_same_maps(name):
     module, inputs = MODELS[name]()
     seen = eager_maps(module, inputs, logit)["attentions"]
-    visited = {}
-    made = captured_maps(module, inputs, visitor=lambda m, a, g: visited.update({m.number: (a, g)}))
-    assert all(m.probabilities is None for m in made)
-    assert list(visited) == sorted(visited, reverse=True)  # last layer first: the order of the backward pass
-    for number, (a, g) in visited.items():
-        torch.testing.assert_close(a, seen.maps[number], **EAGER)
-        torch.testing.assert_close(g, seen.gradients[number], **EAGER)
+    asked = {}
+
+    def visit(made, found):
+        ones = torch.ones(found.examples, found.queries)
+        asked[made.number] = (found.columns(ones), found.helpful_columns(ones), found.helpful_rows())
+
+    made = double(module)
+    inputs = {k: v.double() if v.is_floating_point() else v for k, v in inputs.items()}
+    batch = Batch.of(inputs, *(n for n in ("pixel_values", "input_ids") if n in inputs))
+    stream(lambda batch: made(**batch), batch, target=logit, visitor=visit)
+    assert list(asked) == sorted(asked, reverse=True)  # last layer first: the order of the backward pass
+    assert len(asked) == len(seen.maps)
+    for number, (columns, helpful, rows) in asked.items():
+        p, g = seen.maps[number], seen.gradients[number]
+        torch.testing.assert_close(columns.to(p), p.sum((1, 2)), **EAGER)
+        torch.testing.assert_close(helpful.to(p), (p * g).clamp(min=0).sum((1, 2)), **EAGER)
+        torch.testing.assert_close(rows.to(p), (p * g).clamp(min=0).sum((1, 3)), **EAGER)
 
 
 @pytest.mark.parametrize("name", ["t5", "bart"])
@@ -102,8 +113,8 @@ def test_encoder_decoder(name):
     fields = {"encoder": "encoder_attentions", "decoder": "decoder_attentions", "cross": "cross_attentions"}
     seen = eager_maps(module, inputs, logit, tuple(fields.values()))
     made = captured_maps(module, inputs)
-    for stream, field in fields.items():
-        assert_same([m for m in made if m.stream == stream], seen[field])
+    for name, field in fields.items():
+        assert_same([m for m in made if m.stream == name], seen[field])
 
 
 def test_a_decoder_that_makes_its_own_ids():

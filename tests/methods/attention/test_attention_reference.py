@@ -115,10 +115,8 @@ OPTIONS: dict[str, list[dict]] = {
     "gae": [
         {},
         *({"row": r} for r in ("cls", "last", "mean", "column_sum")),
-        {"stream": False},
         {"variant": "code"},
         {"variant": "code", "row": "last"},
-        {"stream": False, "row": "column_sum"},
     ],
     "grad_sam": [{}, {"axis": "key"}],
     "transformer_attribution": [
@@ -164,6 +162,9 @@ def expected(case: Case, method: str, options: dict) -> np.ndarray:
     return case.features(scores)
 
 
+STREAMED = ("attention_last", "rollout", "gae", "grad_sam", "attention_grad_cam", "attcat")
+for _method in STREAMED:
+    OPTIONS[_method] = [{**o, "stream": stream} for o in OPTIONS[_method] for stream in (True, False)]
 CASES = [
     *((c, m, o) for c in ("bert", "vit") for m, choices in OPTIONS.items() for o in choices),
     *(("bert", m, o) for m, o in SMALL_ONLY),

@@ -27,10 +27,15 @@ class AbstractMap(ABC):
     queries: int
     keys: int
     has_gradient: bool
+    device: torch.device
 
     @abstractmethod
+    def columns_by_head(self, weights: Tensor) -> Tensor:
+        """Σ_q w_q P_qk for weights (batch, query): (batch, head, key)."""
+
     def columns(self, weights: Tensor) -> Tensor:
-        """Σ_h Σ_q w_q P_qk for weights (batch, query): (batch, key)."""
+        """The same, summed over heads: (batch, key)."""
+        return self.columns_by_head(weights).sum(1)
 
     @abstractmethod
     def helpful_columns(self, weights: Tensor) -> Tensor:
@@ -71,7 +76,7 @@ class WrittenMap(AbstractMap):
 
     def __post_init__(self) -> None:
         self.examples, self.heads, self.queries, self.keys = self.probabilities.shape
-        self.has_gradient = self.gradient is not None
+        self.has_gradient, self.device = self.gradient is not None, self.probabilities.device
 
     @property
     def _p(self) -> Tensor:
@@ -82,8 +87,8 @@ class WrittenMap(AbstractMap):
         assert self.gradient is not None
         return _wide(self.gradient)
 
-    def columns(self, weights: Tensor) -> Tensor:
-        return torch.einsum("bq,bhqk->bk", weights.to(self._p), self._p)
+    def columns_by_head(self, weights: Tensor) -> Tensor:
+        return torch.einsum("bq,bhqk->bhk", weights.to(self._p), self._p)
 
     def helpful_columns(self, weights: Tensor) -> Tensor:
         return torch.einsum("bq,bhqk->bk", weights.to(self._p), (self._p * self._g).clamp_(min=0))
@@ -115,20 +120,20 @@ class FusedMap(AbstractMap):
     def __post_init__(self) -> None:
         self.examples, self.heads, self.queries, _ = self.operator.q.shape
         self.keys = self.operator.k.shape[-2]
-        self.has_gradient = self.out_gradient is not None
+        self.has_gradient, self.device = self.out_gradient is not None, self.operator.q.device
 
     @property
     def _kernels(self) -> object:
         kernels = triton_kernels() if self.operator.q.is_cuda else None
         return kernels if kernels is not None and kernels.takes(self.operator, self.operator.q) else None
 
-    def columns(self, weights: Tensor) -> Tensor:
+    def columns_by_head(self, weights: Tensor) -> Tensor:
         if (kernels := self._kernels) is not None:
             made: Tensor = kernels.columns(self.operator, weights)  # type: ignore[attr-defined]
-            return made.sum(1)
-        out = self._zeros(self.keys)
+            return made
+        out = self._zeros(self.heads * self.keys).view(self.examples, self.heads, self.keys)
         for at, p in self.chunks():
-            out[:, : p.shape[-1]] += torch.einsum("bq,bhqk->bk", weights[:, at].to(p), p)
+            out[:, :, : p.shape[-1]] += torch.einsum("bq,bhqk->bhk", weights[:, at].to(p), p)
         return out
 
     def helpful_columns(self, weights: Tensor) -> Tensor:

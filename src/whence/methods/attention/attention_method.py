@@ -12,12 +12,14 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.capture import AttentionMap, Captured, Visitor, capture, capture_relevance, mixes_elsewhere
+from whence.core.capture import AttentionMap, Captured, capture, capture_relevance, mixes_elsewhere
+from whence.core.streaming import Streamed
 from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
+from whence.models.padding import shortened
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
@@ -29,11 +31,16 @@ __all__ = [
     "Row",
     "Variant",
     "fuse",
+    "held_of",
     "pick_rows",
     "residual",
     "row_normalised",
+    "rows_of",
+    "to_features",
 ]
 
+ENOUGH = 32
+"""Tokens that show how tokens meet."""
 Row = Literal["auto", "cls", "last", "mean", "column_sum"]
 Variant = Literal["paper", "code"]
 Fusion = Literal["mean", "max", "min"]
@@ -105,7 +112,6 @@ class AbstractAttentionMethod(AbstractMethod):
         model: AbstractAdapter,
         batch: ExampleBatch,
         targets: Sequence[AbstractTarget],
-        visitor: Visitor | None = None,
     ) -> tuple[Captured, list[Tensor] | None, list[str]]:
         """Maps (and gradients, and relevance) of a batch, and the names of its targets."""
         scores = TargetScores(model, batch, targets)
@@ -114,7 +120,6 @@ class AbstractAttentionMethod(AbstractMethod):
             batch,
             target=scores,
             gradients=self.needs_gradient or self.needs_relevance,
-            visitor=visitor,
             wide=self.needs_relevance,
         )
         relevance = None
@@ -122,7 +127,7 @@ class AbstractAttentionMethod(AbstractMethod):
             relevance = capture_relevance(model.forward, batch, target=scores)
         return captured, relevance, scores.names
 
-    def check(self, model: AbstractAdapter, batch: ExampleBatch, captured: Captured) -> None:
+    def check(self, model: AbstractAdapter, batch: ExampleBatch, captured: Captured | Streamed) -> None:
         """Refuse a model that this method has no definition for."""
         check_maps(captured.maps, self.name)
         if captured.in_parts:
@@ -130,7 +135,8 @@ class AbstractAttentionMethod(AbstractMethod):
                 f"{self.name} needs attention over all tokens in every layer, and {captured.in_parts} of this model's "
                 "are over windows or chunks of them. Use a propagation method: method='lrp'"
             )
-        if self.multiplies and model.once("mixes_elsewhere", lambda: mixes_elsewhere(model.forward, batch)):
+        mixes = lambda: mixes_elsewhere(model.forward, _short(model, batch))
+        if self.multiplies and model.once("mixes_elsewhere", mixes):
             raise ModelError(
                 f"{self.name} needs attention to be the only way in which tokens meet, and in this model they also "
                 "meet elsewhere (convolution, recurrence, a state). Use a propagation method: method='lrp'"
@@ -167,6 +173,13 @@ class AbstractAttentionMethod(AbstractMethod):
                 total[place] += score
         scores: np.ndarray = total[inside.to(total.device)].cpu().numpy()
         return scores
+
+
+def _short(model: AbstractAdapter, batch: ExampleBatch) -> ExampleBatch:
+    """The beginning of a long input: how tokens meet shows there, and its maps are small."""
+    example = batch.rows[0]
+    shorter = shortened(example, ENOUGH) if not example.looked_up else None
+    return batch if shorter is None else model.collate([shorter])
 
 
 def check_maps(maps: Sequence[AttentionMap], name: str) -> None:
@@ -271,20 +284,19 @@ def one_size(layers: list[LayerMap], name: str) -> list[LayerMap]:
 
 def choose_rows(choice: Row, example: Example, last: LayerMap) -> tuple[list[int], str]:
     """The tokens that predict, and how they are taken together."""
-    length = last.attention.shape[-2]
+    assert last.gradient is not None
+    read: list[int] = last.gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
+    return rows_of(choice, example, last.attention.shape[-2], read)
+
+
+def rows_of(choice: Row, example: Example, length: int, read: list[int]) -> tuple[list[int], str]:
+    """The same from the rows of the last map that the target depends on."""
     if choice != "auto":
         return {"cls": [0], "last": [length - 1]}.get(choice, list(range(length))), choice
-    rows = _read(last)
+    rows = read or list(range(length))
     known = [r for r in rows if r in example.rows]
     # Layers without attention may follow the last map and mix tokens; we know better where the model predicts.
     return known or rows, "mean"
-
-
-def _read(last: LayerMap) -> list[int]:
-    """Rows of the last map that the target depends on."""
-    assert last.gradient is not None
-    found: list[int] = last.gradient.abs().sum((0, 2)).nonzero().flatten().tolist()
-    return found or list(range(last.attention.shape[-2]))
 
 
 def to_features(example: Example, scores: Tensor) -> np.ndarray:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,22 +9,21 @@ import torch
 from torch import Tensor
 
 from whence.core.capture import AttentionMap
+from whence.core.kernels.layer_map import AbstractMap
+from whence.core.streaming import Streamed, stream
 from whence.methods.attention.attention_method import (
-    AbstractAttentionMethod,
     LayerMap,
     Variant,
-    choose_rows,
-    held_of,
+    check_maps,
     pick_rows,
     residual,
-    to_features,
 )
 from whence.methods.attention.rollout import product
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Passing, Tokens
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.example import Example, ExampleBatch
-from whence.models.targets import AbstractTarget
-from whence.results import Explanation
+from whence.models.asking import TargetScores
+from whence.models.example import ExampleBatch
 
 __all__ = ["GAE", "weighted"]
 
@@ -37,7 +35,7 @@ def weighted(attention: Tensor, gradient: Tensor) -> Tensor:
 
 @methods.register("gae")
 @dataclass(frozen=True, kw_only=True)
-class GAE(AbstractAttentionMethod):
+class GAE(AbstractStreamedMethod):
     """Gradient-weighted attention accumulated through the layers: R ← R + Ā R, Ā = mean_h(∇A ⊙ A)⁺, R₀ = I; r = R[row].
 
     Encoder-decoders follow the paper's update rules: R_ee and R_dd as above; decoder self-attention also carries
@@ -50,8 +48,6 @@ class GAE(AbstractAttentionMethod):
 
     variant: Variant = "paper"
     """`paper`: as above. `code`: row-normalised rollout of the same maps, as in the public code of Ali 2022."""
-    stream: bool = True
-    """Use each layer's map during the backward pass and drop it: memory does not grow with depth."""
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         maps = [weighted(m.attention, m.gradient) for m in layers]  # type: ignore[arg-type]
@@ -74,69 +70,28 @@ class GAE(AbstractAttentionMethod):
                 de = de + _normalised(dd).T @ a @ _normalised(ee)
         return pick_rows(de, rows, how), pick_rows(dd, rows, how)
 
-    def explain(
-        self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
-    ) -> list[Explanation]:
-        if not self.stream or self.variant != "paper" or model.attends_across:
-            return super().explain(model, examples, targets)
-        return self._streamed(model, examples, targets)
-
-    def _streamed(
-        self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
-    ) -> list[Explanation]:
+    def passed(
+        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
+    ) -> tuple[Streamed, Tokens, Tensor]:
         """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
-        batch = model.collate(examples, targets)
-        running: dict[str, Tensor] = {}
-        levels: list[int] = []
-        refused: list[str] = []
+        passing, running = Passing(batch), dict[str, Tensor]()
 
-        def visit(made: AttentionMap, attention: Tensor, gradient: Tensor) -> None:
-            if refused or attention.shape[-1] != attention.shape[-2]:
-                refused.append("size")
-                return
-            if "r" not in running:
-                running["r"] = torch.stack([self._start(batch, n, attention, gradient) for n in range(len(examples))])
-            if running["r"].shape[-1] != attention.shape[-1]:
-                refused.append("size")
-                return
-            if made.level not in levels:  # attentions side by side read the same r
-                levels.append(made.level)
+        def visit(made: AttentionMap, found: AbstractMap) -> None:
+            tokens = passing.tokens(made, found)
+            if not running:
+                running["r"] = tokens.predicting(self.row, found)[1]
+            if passing.is_new_level(made):  # attentions side by side read the same r
+                if self.variant == "code":
+                    if made.heads != made.heads_beside:
+                        raise CannotStream
+                    running["r"] = running["r"] / (1 + found.helpful_rows() / made.heads)
                 running["above"] = running["r"]
-            step = torch.einsum("bq,bqk->bk", running["above"], weighted(attention.float(), gradient.float()))
-            running["r"] = running["r"] + step * (made.heads / made.heads_beside)  # the mean over the heads of all
+            running["r"] = running["r"] + found.helpful_columns(running["above"]) / made.heads_beside
 
-        captured, _, names = self.collect(model, batch, targets, visitor=visit)
-        self.check(model, batch, captured)
-        if refused or "r" not in running:
-            return super().explain(model, examples, targets)
-        predictions = model.predictions(captured.outputs, batch)
-        return [
-            self.build(
-                model,
-                example,
-                scores=to_features(example, self._own(batch, n, running["r"][n])),
-                target=names[n],
-                target_score=float(captured.target[n]),
-                prediction=predictions[n],
-            )
-            for n, example in enumerate(examples)
-        ]
-
-    def _start(self, batch: ExampleBatch, n: int, attention: Tensor, gradient: Tensor) -> Tensor:
-        """Row vectors that pick rows of R: 1 at the only one, 1/n at each of n."""
-        own = self._places(batch, n, attention.shape[-1]).to(attention.device)
-        layer = LayerMap(attention[n][:, own][:, :, own], gradient[n][:, own][:, :, own])
-        rows, how = choose_rows(self.row, batch.rows[n], layer)
-        start = torch.zeros(attention.shape[-1], device=attention.device, dtype=torch.float32)
-        start[own[rows]] = 1 if how == "column_sum" else 1 / len(rows)
-        return start
-
-    def _own(self, batch: ExampleBatch, n: int, scores: Tensor) -> Tensor:
-        return scores[self._places(batch, n, scores.shape[-1]).to(scores.device)]
-
-    def _places(self, batch: ExampleBatch, n: int, size: int) -> Tensor:
-        held = held_of(batch, n, batch.names[0], size)
-        return torch.arange(size) if held is None else held
+        seen = stream(model.forward, batch, target=scores, visitor=visit)
+        check_maps(seen.maps, self.name)
+        tokens = passing.finished(seen)
+        return seen, tokens, running["r"]
 
 
 def _eye(size: int, like: Tensor) -> Tensor:

@@ -5,17 +5,23 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar
 
+import torch
 from torch import Tensor
 
-from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap, Variant, pick_rows
+from whence.core.streaming import Streamed, look
+from whence.methods.attention.attention_method import LayerMap, Variant, check_maps, pick_rows
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Tokens, levels_of
 from whence.methods.method import methods
+from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
+from whence.models.example import ExampleBatch
 
 __all__ = ["AttentionGradCAM"]
 
 
 @methods.register("attention_grad_cam")
 @dataclass(frozen=True, kw_only=True)
-class AttentionGradCAM(AbstractAttentionMethod):
+class AttentionGradCAM(AbstractStreamedMethod):
     """The last layer's heads weighted by their mean gradient: r = ReLU(mean_h w_h A_h[row]), w_h = mean ∇A_h.
 
     [the Grad-CAM baseline of Chefer, Gur & Wolf, CVPR 2021]
@@ -26,6 +32,26 @@ class AttentionGradCAM(AbstractAttentionMethod):
     variant: Variant = "paper"
     """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone and without its own
     column, as in the authors' code for ViT, where that is the class token's."""
+
+    def passed(
+        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
+    ) -> tuple[Streamed, Tokens, Tensor]:
+        seen = look(model.forward, batch, target=scores, only_last=True)
+        check_maps(seen.maps, self.name)
+        level = levels_of(seen)[-1]
+        last = level[-1]
+        if len(level) > 1 or not last.has_gradient:
+            raise CannotStream
+        tokens = Tokens(batch, last)
+        start = tokens.predicting(self.row, last)[1]
+        queries = keys = tokens.own
+        if self.variant == "code":
+            queries, keys = (start > 0).to(tokens.own), tokens.own * (start == 0)
+            keys = torch.where(keys.sum(1, keepdim=True) > 0, keys, tokens.own)
+        pairs = queries.sum(1, keepdim=True) * keys.sum(1, keepdim=True)
+        weight = last.gradient_sums(queries, keys) / pairs
+        fused = (last.columns_by_head(start) * weight[:, :, None]).mean(1)
+        return seen, tokens, fused.clamp(min=0)
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         attention, gradient = layers[-1].attention, layers[-1].gradient

@@ -5,17 +5,25 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
+import torch
 from torch import Tensor
 
-from whence.methods.attention.attention_method import AbstractAttentionMethod, LayerMap
+from whence.core.capture import AttentionMap
+from whence.core.kernels.layer_map import AbstractMap
+from whence.core.streaming import Streamed, stream
+from whence.methods.attention.attention_method import LayerMap, check_maps
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passing, Tokens
 from whence.methods.method import methods
+from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
+from whence.models.example import ExampleBatch
 
 __all__ = ["GradSAM"]
 
 
 @methods.register("grad_sam")
 @dataclass(frozen=True, kw_only=True)
-class GradSAM(AbstractAttentionMethod):
+class GradSAM(AbstractStreamedMethod):
     """Attention where more of it helps: r_i = 1/(LMN) Σ_l Σ_m Σ_j [A ⊙ ReLU(∂s/∂A)]_ij   [Barkan et al. 2021].
 
     L layers, M heads, N tokens; i is the query row. Not an average over one row: `row` is not used.
@@ -25,6 +33,21 @@ class GradSAM(AbstractAttentionMethod):
 
     axis: Literal["query", "key"] = "query"
     """Which token gets the score: the one that attends (`query`, as published) or the one attended to (`key`)."""
+
+    def passed(
+        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
+    ) -> tuple[Streamed, Tokens, Tensor]:
+        passing, sums = Passing(batch), []
+
+        def visit(made: AttentionMap, found: AbstractMap) -> None:
+            tokens = passing.tokens(made, found)
+            sums.append(found.helpful_columns(tokens.own) if self.axis == "key" else found.helpful_rows())
+
+        seen = stream(model.forward, batch, target=scores, visitor=visit)
+        check_maps(seen.maps, self.name)
+        tokens = passing.finished(seen)
+        levels, heads = len({made.level for made in seen.maps}), seen.maps[0].heads_beside
+        return seen, tokens, torch.stack(sums).sum(0) / (levels * heads * tokens.count)
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         heads, length, _ = layers[0].attention.shape

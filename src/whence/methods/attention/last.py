@@ -7,22 +7,27 @@ from typing import ClassVar
 
 from torch import Tensor
 
+from whence.core.streaming import Streamed, look
 from whence.methods.attention.attention_method import (
-    AbstractAttentionMethod,
     Fusion,
     LayerMap,
     Variant,
+    check_maps,
     fuse,
     pick_rows,
 )
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Tokens, fused_columns, levels_of
 from whence.methods.method import methods
+from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
+from whence.models.example import ExampleBatch
 
 __all__ = ["AttentionLast"]
 
 
 @methods.register("attention_last")
 @dataclass(frozen=True, kw_only=True)
-class AttentionLast(AbstractAttentionMethod):
+class AttentionLast(AbstractStreamedMethod):
     """The last layer's attention, heads fused: r = mean_h A^L[row]   [A-Last in Ali 2022].
 
     In an encoder-decoder: the last cross-attention for source tokens, the last self-attention for decoder tokens.
@@ -35,6 +40,16 @@ class AttentionLast(AbstractAttentionMethod):
     """How heads become one map: `mean`, `max`, `min`."""
     variant: Variant = "paper"
     """`paper`: the predicting row. `code`: the authors' public code sums the columns over all rows."""
+
+    def passed(
+        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
+    ) -> tuple[Streamed, Tokens, Tensor]:
+        seen = look(model.forward, batch, target=scores, only_last=True)
+        check_maps(seen.maps, self.name)
+        level = levels_of(seen)[-1]
+        tokens = Tokens(batch, level[-1])
+        weights = tokens.own if self.variant == "code" else tokens.predicting(self.row, level[-1])[1]
+        return seen, tokens, fused_columns(level, weights, self.fusion)
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
         fused = fuse(layers[-1].attention, self.fusion)
