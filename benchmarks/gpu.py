@@ -8,7 +8,9 @@ from __future__ import annotations
 
 import argparse
 import gc
+import gzip
 import json
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -36,7 +38,7 @@ GROUPS: dict[str, tuple[str, Sequence[tuple[int, int]], Sequence[str]]] = {
     "8B": ("llama-8b", ((1, 2048), (1, 8192), (1, 32768), (1, 65536), (1, 131072)), PRESETS),
     "small": ("bert", ((64, 128), (16, 32)), ("exact", "attn_lrp", "gi")),
     "1B": ("llama-1b", ((1, 512), (1, 1024)), PRESETS),
-    "attention": ("llama-1b", ((1, 1024), (1, 4096), (1, 16384)), ("lrp", *ATTENTION)),
+    "attention": ("llama-1b", ((1, 1024), (1, 4096), (1, 16384), (1, 131072)), ("lrp", *ATTENTION)),
 }
 """Model, batch × tokens, methods."""
 
@@ -46,7 +48,9 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="write the page to this file instead of printing it")
     parser.add_argument("--json", type=Path, help="write the measurements here, as they come")
     parser.add_argument("--from", dest="read", type=Path, help="write the page from measurements instead of measuring")
-    parser.add_argument("--only", default=",".join(GROUPS), help="comma-separated: " + ", ".join(GROUPS))
+    groups = [*GROUPS, "run"]
+    parser.add_argument("--only", default=",".join(groups), help="comma-separated: " + ", ".join(groups))
+    parser.add_argument("--data", type=Path, help="folder with the sentences of SST-2, for `run`")
     parser.add_argument("--quick", action="store_true", help="small shapes of few layers, also without a GPU")
     given = parser.parse_args()
 
@@ -54,12 +58,15 @@ def main() -> None:
         if given.json:
             given.json.write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
-    found = json.loads(given.read.read_text()) if given.read else measured(keep, given.only.split(","), given.quick)
+    only = [g for g in given.only.split(",") if g != "run" or given.data]
+    found = json.loads(given.read.read_text()) if given.read else measured(keep, only, given.quick, given.data)
     text = page(found)
     given.write.write_text(text) if given.write else print(text)
 
 
-def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], quick: bool) -> dict[str, Any]:
+def measured(
+    keep: Callable[[dict[str, Any]], None], only: Sequence[str], quick: bool, data: Path | None
+) -> dict[str, Any]:
     device = "cuda" if torch.cuda.is_available() else "cpu"
     found: dict[str, Any] = {
         "device": torch.cuda.get_device_name() if device == "cuda" else "cpu",
@@ -68,10 +75,16 @@ def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], quick:
         "rows": [],
     }
     for group in only:
+        if group == "run":
+            found["run"] = _run(device, quick, data)
+            print(found["run"], flush=True)
+            keep(found)
+            continue
         name, shapes, methods = GROUPS[group]
         model = _model(name, device, quick)
         for batch, length in ((2, 16),) if quick else shapes:
-            for row in _rows(model, batch, length, methods):
+            chosen = methods if length < 100_000 or group != "attention" else ("lrp", "attention_last", "rollout")
+            for row in _rows(model, batch, length, chosen):
                 print(row, flush=True)
                 found["rows"].append({"group": group, "model": name, "shape": f"{batch}×{length:,}", **row})
                 keep(found)
@@ -106,22 +119,23 @@ def _rows(model: AbstractAdapter, batch: int, length: int, methods: Sequence[str
         with torch.no_grad():
             model.module(**inputs, **options)
 
-    times = 1 if length > 20000 else 3
-    unit = _one(forward, times)
+    times = 1 if length > 20000 else 5
+    _clean()
+    held = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
+    unit = _one(forward, times, held)
     yield {"method": "forward", **unit}
     if "error" in unit:
         return
     for method in methods:
-        row = _one(lambda method=method: whence.explain(model, inputs, method, 1, batch_tokens=2**20), times)
+        row = _one(lambda method=method: whence.explain(model, inputs, method, 1, batch_tokens=2**20), times, held)
         yield {"method": method, **row, **({} if "error" in row else {"ratio": row["ms"] / unit["ms"]})}
 
 
-def _one(work: Callable[[], object], times: int) -> dict[str, Any]:
+def _one(work: Callable[[], object], times: int, held: int) -> dict[str, Any]:
     try:
-        if times > 1:  # long inputs come last: nothing is left to be compiled
+        for _ in range(4 if times > 1 else 0):  # small ones are recorded by then; long ones come last, all is compiled
             work()
         _clean()
-        held = torch.cuda.memory_allocated() if torch.cuda.is_available() else 0
         spent = [_milliseconds(work) for _ in range(times)]
         peak = (torch.cuda.max_memory_allocated() - held) / GIB if torch.cuda.is_available() else float("nan")
         return {"ms": median(spent), "gib": peak}
@@ -131,6 +145,23 @@ def _one(work: Callable[[], object], times: int) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {str(error)[:80]}"}
     finally:
         _clean()
+
+
+def _run(device: str, quick: bool, data: Path) -> dict[str, Any]:
+    """Every sentence of SST-2 through `whence.run`, with a BERT-base of random weights."""
+    module = _model("bert", device, quick).module
+    model = whence.load((module, whence.load("sentiment").tokenizer))
+    parts = [gzip.decompress(part.read_bytes()).decode() for part in sorted(data.glob("*.tsv.gz"))]
+    lines = [line for part in parts for line in part.splitlines()[1:]]
+    texts = [{"text": max(line.split("\t"), key=len)} for line in lines]
+    with tempfile.TemporaryDirectory() as folder:
+        spent = []
+        for name in ("first", "second"):  # the first records its passes
+            begin = time.perf_counter()
+            whence.run(texts[: 500 if quick else None], model=model, out=Path(folder) / name, progress=False)
+            spent.append(time.perf_counter() - begin)
+        rows = min(len(texts), 500) if quick else len(texts)
+    return {"rows": rows, "first_s": spent[0], "second_s": spent[1], "rows_per_s": rows / spent[1]}
 
 
 def _clean() -> None:
@@ -171,6 +202,16 @@ def page(found: dict[str, Any]) -> str:
         for method in dict.fromkeys(row["method"] for row in rows):
             lines.append(_line([f"`{method}`", *(_cell(cell.get((method, shape))) for shape in shapes)]))
         lines.append("")
+    if "run" in found:
+        run = found["run"]
+        lines += [
+            "## A data set",
+            "",
+            f"All {run['rows']:,} sentences of SST-2 through `whence.run`, BERT-base, `lrp` with a full receipt, to "
+            f"Parquet: {run['first_s']:.1f} s the first time, {run['second_s']:.1f} s once passes are recorded, "
+            f"{run['rows_per_s']:,.0f} rows a second.",
+            "",
+        ]
     return "\n".join(lines)
 
 

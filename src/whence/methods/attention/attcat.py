@@ -10,10 +10,10 @@ from torch import Tensor
 
 from whence.core.capture import AttentionMap
 from whence.core.kernels.layer_map import AbstractMap
-from whence.core.streaming import Streamed, stream
+from whence.core.streaming import stream
 from whence.errors import ModelError
 from whence.methods.attention.attention_method import LayerMap, check_maps
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passing, Tokens
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passed, Passing
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -36,9 +36,7 @@ class AttCAT(AbstractStreamedMethod):
 
     needs_gradient: ClassVar[bool] = True
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         passing = Passing(batch)
         columns: dict[int, Tensor] = {}
 

@@ -10,7 +10,7 @@ from torch import Tensor
 
 from whence.core.capture import AttentionMap
 from whence.core.kernels.layer_map import AbstractMap
-from whence.core.streaming import Streamed, stream
+from whence.core.streaming import stream
 from whence.methods.attention.attention_method import (
     LayerMap,
     Variant,
@@ -19,7 +19,7 @@ from whence.methods.attention.attention_method import (
     residual,
 )
 from whence.methods.attention.rollout import product
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Passing, Tokens
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Passed, Passing
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -70,9 +70,7 @@ class GAE(AbstractStreamedMethod):
                 de = de + _normalised(dd).T @ a @ _normalised(ee)
         return pick_rows(de, rows, how), pick_rows(dd, rows, how)
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         """r ← r + r Ā from the last layer to the first: the order of the backward pass."""
         passing, running = Passing(batch), dict[str, Tensor]()
 

@@ -8,9 +8,9 @@ from typing import ClassVar
 import torch
 from torch import Tensor
 
-from whence.core.streaming import Streamed, look
+from whence.core.streaming import look
 from whence.methods.attention.attention_method import LayerMap, Variant, check_maps, pick_rows
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Tokens, levels_of
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, CannotStream, Passed, Tokens, levels_of
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -33,9 +33,7 @@ class AttentionGradCAM(AbstractStreamedMethod):
     """`paper`: the weight is the mean over the whole map. `code`: over the predicting row alone and without its own
     column, as in the authors' code for ViT, where that is the class token's."""
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         seen = look(model.forward, batch, target=scores, only_last=True)
         check_maps(seen.maps, self.name)
         level = levels_of(seen)[-1]

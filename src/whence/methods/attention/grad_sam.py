@@ -10,9 +10,9 @@ from torch import Tensor
 
 from whence.core.capture import AttentionMap
 from whence.core.kernels.layer_map import AbstractMap
-from whence.core.streaming import Streamed, stream
+from whence.core.streaming import stream
 from whence.methods.attention.attention_method import LayerMap, check_maps
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passing, Tokens
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passed, Passing
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -34,9 +34,7 @@ class GradSAM(AbstractStreamedMethod):
     axis: Literal["query", "key"] = "query"
     """Which token gets the score: the one that attends (`query`, as published) or the one attended to (`key`)."""
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         passing, sums = Passing(batch), []
 
         def visit(made: AttentionMap, found: AbstractMap) -> None:

@@ -7,7 +7,7 @@ from typing import ClassVar
 
 from torch import Tensor
 
-from whence.core.streaming import Streamed, look
+from whence.core.streaming import look
 from whence.methods.attention.attention_method import (
     Fusion,
     LayerMap,
@@ -16,7 +16,7 @@ from whence.methods.attention.attention_method import (
     fuse,
     pick_rows,
 )
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, Tokens, fused_columns, levels_of
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passed, Tokens, fused_columns, levels_of
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -41,9 +41,7 @@ class AttentionLast(AbstractStreamedMethod):
     variant: Variant = "paper"
     """`paper`: the predicting row. `code`: the authors' public code sums the columns over all rows."""
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         seen = look(model.forward, batch, target=scores, only_last=True)
         check_maps(seen.maps, self.name)
         level = levels_of(seen)[-1]

@@ -9,7 +9,7 @@ import torch
 from torch import Tensor
 
 from whence.core.kernels.layer_map import AbstractMap
-from whence.core.streaming import Streamed, look
+from whence.core.streaming import look
 from whence.errors import InputError
 from whence.methods.attention.attention_method import (
     Fusion,
@@ -20,7 +20,7 @@ from whence.methods.attention.attention_method import (
     pick_rows,
     residual,
 )
-from whence.methods.attention.streamed_method import AbstractStreamedMethod, Tokens, fused_columns, levels_of
+from whence.methods.attention.streamed_method import AbstractStreamedMethod, Passed, Tokens, fused_columns, levels_of
 from whence.methods.method import methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
@@ -80,9 +80,7 @@ class Rollout(AbstractStreamedMethod):
     zero_self: bool = False
     """Set the predicting token's own score to the smallest, as the authors of Chefer 2021 do for [CLS]."""
 
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
         """r ← r Â from the last layer to the first: a row times a map, and never a map times a map."""
         seen = look(model.forward, batch, target=scores)
         check_maps(seen.maps, self.name)

@@ -28,7 +28,7 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.targets import AbstractTarget
 from whence.results import Explanation
 
-__all__ = ["AbstractStreamedMethod", "CannotStream", "Passing", "Tokens", "fused_columns", "levels_of"]
+__all__ = ["AbstractStreamedMethod", "CannotStream", "Passed", "Passing", "Tokens", "fused_columns", "levels_of"]
 
 LARGE = 2**19
 """Elements of a head's maps of a batch from which they are not written down, on a CPU."""
@@ -75,6 +75,10 @@ class Tokens:
         return rows, weights.to(self.device)
 
 
+Passed = tuple[Streamed, Tokens, Tensor]
+"""What was seen in a pass over a batch, its tokens, and one number for each, (batch, token)."""
+
+
 def levels_of(seen: Streamed) -> list[list[AbstractMap]]:
     """Attentions that stand side by side, first layer first."""
     levels: dict[int, list[AbstractMap]] = {}
@@ -109,10 +113,8 @@ class AbstractStreamedMethod(AbstractAttentionMethod):
     long inputs; False writes all maps down."""
 
     @abstractmethod
-    def passed(
-        self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores
-    ) -> tuple[Streamed, Tokens, Tensor]:
-        """One pass over a batch: what was seen, its tokens, and one number per token, (batch, token)."""
+    def passed(self, model: AbstractAdapter, batch: ExampleBatch, scores: TargetScores) -> Passed:
+        """One pass over a batch."""
 
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
