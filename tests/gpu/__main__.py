@@ -22,7 +22,9 @@ import transformers
 
 import whence
 from tests.core.helpers import normal
-from tests.core.kernels.cases import MASKS, SHAPES, operator, wanted
+from tests.core.kernels.cases import MASKS, SHAPES, operator, wanted, written_down
+from whence.core.kernels.kept_attention import kept_attention
+from whence.core.kernels.layer_map import FusedMap, WrittenMap
 from zoo.build import build
 
 FAMILIES = {
@@ -95,6 +97,41 @@ def kernels() -> Iterator[str]:
                         yield f"kernel {shape}, {mask}, {dtype}, lse {one.lse is not None}: {gap:.1e}"
 
 
+def maps() -> Iterator[str]:
+    """Sums over fused maps, and the gradient of attention that is kept, against the formula."""
+    for shape in SHAPES:
+        for mask in MASKS:
+            for dtype, near in ((torch.float32, 1e-4), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
+                made = operator(shape, mask, dtype)
+                values, grad = normal(*made.k.shape, seed=5, dtype=dtype), normal(*made.q.shape, seed=6, dtype=dtype)
+                gradient = grad.double() @ values.double().repeat_interleave(made.group, 1).mT
+                weights = normal(made.q.shape[0], made.q.shape[2], seed=7)
+                right = WrittenMap(written_down(made), gradient)
+                moved = replace(
+                    made, q=made.q.cuda(), k=made.k.cuda(), mask=None if made.mask is None else made.mask.cuda()
+                )
+                fused = FusedMap(moved, values.cuda(), grad.cuda())
+                pairs = {
+                    "columns": (fused.columns(weights.cuda()), right.columns(weights)),
+                    "helpful columns": (fused.helpful_columns(weights.cuda()), right.helpful_columns(weights)),
+                    "helpful rows": (fused.helpful_rows(), right.helpful_rows()),
+                    "rows": (fused.rows(0, [1, 4]), right.rows(0, [1, 4])),
+                    "row sums": (fused.row_sums, right.row_sums),
+                }
+                if mask in ("none", "causal", "added", "window"):
+                    q, k, v = (t.detach().clone().requires_grad_() for t in (moved.q, moved.k, fused.values))
+                    kept = kept_attention(replace(moved, q=q, k=k), v)
+                    found = torch.autograd.grad(kept, (q, k, v), fused.out_gradient)
+                    slow = [t.detach().cpu().double().requires_grad_() for t in (q, k, v)]
+                    out = written_down(replace(made, q=slow[0], k=slow[1])) @ slow[2].repeat_interleave(made.group, 1)
+                    asked = torch.autograd.grad(out, slow, grad.double())
+                    pairs |= {f"gradient {n}": p for n, p in enumerate(zip(found, asked, strict=True))}
+                for what, (one, other) in pairs.items():
+                    gap = float((one.cpu().double() - other).abs().max() / other.abs().max())
+                    if not gap <= near:
+                        yield f"map {shape}, {mask}, {dtype}, {what}: {gap:.1e}"
+
+
 def again() -> Iterator[str]:
     for family, task in FAMILIES.items():
         specimen = build(task, family)
@@ -132,6 +169,7 @@ def main() -> int:
     count, begin = 0, time.perf_counter()
     steps = {
         "kernels": kernels,
+        "maps": maps,
         "again": again,
         "recordings": recordings,
         **{f: partial(compared, f, task) for f, task in FAMILIES.items()},

@@ -77,6 +77,10 @@ class _Showing(Recorder):
         self.maps.append(made)
         return made
 
+    def close(self) -> None:
+        super().close()
+        self.visitor, self.activations = _not_shown, {}
+
     def linear(self, call: Call) -> Any:
         return self.base[call.name](call) if call.interception.in_backward else super().linear(call)
 
@@ -161,6 +165,11 @@ class _Looking(_Showing):
     def seen(self, made: AttentionMap) -> None:
         """Its gradient is read off the pass."""
 
+    def close(self) -> None:
+        super().close()
+        self.forget()
+        self.held, self.end = [], None
+
     def _hold(self, found: AbstractMap) -> None:
         self.forget()
         if self.held and isinstance(self.held[-1], FusedMap):
@@ -207,7 +216,7 @@ def stream(
         recorder.arrange(mode.leaves)
         if scores.requires_grad and recorder.maps:
             backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=mode.recomputes)
-    return Streamed(recorder.maps, [], recorder.activations, outputs, scores.detach(), recorder.in_parts)
+        return Streamed(recorder.maps, [], recorder.activations, outputs, scores.detach(), recorder.in_parts)
 
 
 def look(forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], only_last: bool = False) -> Streamed:
@@ -223,8 +232,7 @@ def look(forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], onl
             (gradient,) = backward(scores, [recorder.end])
             if gradient is not None:
                 recorder.with_gradient(gradient, batch.examples)
-        recorder.end = None
-    return Streamed(recorder.maps, recorder.held, {}, outputs, scores.detach(), recorder.in_parts)
+        return Streamed(recorder.maps, recorder.held, {}, outputs, scores.detach(), recorder.in_parts)
 
 
 def _mode(recorder: Recorder, batch: Batch) -> Interception:
