@@ -91,6 +91,8 @@ class Ledger(NoLedger):
         self._parts: dict[Entry, list[Tensor]] = defaultdict(list)
         """Amounts per example, as they came in: added up once, at the end."""
         self._mixed: dict[Entry, list[Tensor]] = defaultdict(list)
+        self._biases: dict[Entry, list[tuple[int, Tensor, Tensor]]] = defaultdict(list)
+        """Sign, gradients added up by example, and the vector that they are to meet."""
         self._few: set[Entry] = set()
         self._by_token: dict[tuple[Entry, int], Tensor] = {}
         self._indices: dict[Entry, Tensor] = {}
@@ -167,6 +169,7 @@ class Ledger(NoLedger):
     @property
     def amounts(self) -> dict[Entry, Tensor]:
         """Per entry, one amount per example."""
+        self._settle()
         return {entry: _added(parts) for entry, parts in self._parts.items()}
 
     @property
@@ -242,7 +245,7 @@ class Ledger(NoLedger):
     def _add(self, entry: Entry, grad: Tensor, value: Tensor, layout: Layout | None, sign: int = 1) -> None:
         with torch.no_grad(), torch._C.DisableTorchFunction():
             if self._is_bias(entry, grad, value, layout):
-                self._parts[entry].append(sign * self._with_bias(grad, value, layout))
+                self._biases[entry].append((sign, self._added_up(grad, layout), value))
                 return
             rows = _inner(grad, value)
             self._enter(entry, rows, layout, sign)
@@ -270,13 +273,25 @@ class Ledger(NoLedger):
         last = layout is not None and layout[0] is not None and layout[0].axis == grad.dim() - 1
         return grad.device.type in AT_ONCE and vector and apart and not last and not entry.kind.startswith("position")
 
-    def _with_bias(self, grad: Tensor, value: Tensor, layout: Layout | None) -> Tensor:
-        """Σ_t grad_t · value of each example: one pass over the gradient as it is, in half precision or not."""
+    def _added_up(self, grad: Tensor, layout: Layout | None) -> Tensor:
+        """Σ_t grad_t of each example: one pass over the gradient as it is, in half precision or not."""
         axis = layout[0] if layout and self.examples > 1 else None
         rows = grad.reshape(1, -1, grad.shape[-1]) if axis is None else examples_first(grad, axis)
-        total = rows.sum(1, dtype=torch.promote_types(grad.dtype, torch.float32))
-        value = value.to(total.dtype).nan_to_num(nan=torch.nan, posinf=0.0, neginf=0.0)
-        return torch.mv(total, value).to(wide_of(grad.device))
+        return rows.sum(1, dtype=torch.promote_types(grad.dtype, torch.float32))
+
+    def _settle(self) -> None:
+        """Biases meet what was added up: all of one size at once."""
+        for entry, held in self._biases.items():
+            alike: dict[Any, list[tuple[int, Tensor, Tensor]]] = defaultdict(list)
+            for sign, total, value in held:
+                alike[sign, total.shape, total.dtype, value.dtype].append((sign, total, value))
+            for group in alike.values():
+                totals = torch.stack([total for _, total, _ in group])
+                values = torch.stack([value for _, _, value in group]).to(totals.dtype)
+                values = values.nan_to_num(nan=torch.nan, posinf=0.0, neginf=0.0)  # -inf masks: its gradient is 0
+                found = torch.einsum("nbh,nh->b", totals, values).to(wide_of(totals.device))
+                self._parts[entry].append(group[0][0] * found)
+        self._biases.clear()
 
     def _add_by_token(self, where: tuple[Entry, int], rows: Tensor, axes: list[Any]) -> None:
         found = summed(rows, axes)

@@ -96,12 +96,12 @@ class Tape:
 
 
 class CudaTape(Tape):
-    """Records the kernels that some work launches. All recordings of a model share their memory: one plays at a time,
-    and what it gave is read before the next.
+    """Records the kernels that some work launches. All recordings of a model share their memory, which belongs to one
+    stream: one plays at a time, and what it gave is read before the next.
     """
 
-    def __init__(self, pool: Any):
-        self.pool, self.stream = pool, torch.cuda.Stream()
+    def __init__(self) -> None:
+        self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
 
     def rehearse(self, work: Callable[[], None]) -> None:
         """Run once as it will be recorded: libraries make their workspaces, kernels are compiled."""
@@ -286,7 +286,7 @@ class Recordings:
         """Of whoever plays: buffers are filled and read by one at a time."""
         self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
         self._seen: Counter[tuple[Hashable, int]] = Counter()
-        self._pool: Any = None
+        self._tape: Tape | None = None
 
     def __reduce__(self) -> Any:
         return Recordings, ()  # they belong to a device and a process
@@ -309,10 +309,9 @@ class Recordings:
         return here not in self._made and self._seen[here] >= OFTEN
 
     def tape(self, device: torch.device) -> Tape:
-        if device.type != "cuda":
-            return Tape()
-        self._pool = self._pool or torch.cuda.graph_pool_handle()
-        return CudaTape(self._pool)
+        if self._tape is None:
+            self._tape = CudaTape() if device.type == "cuda" else Tape()
+        return self._tape
 
     def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
         """Remember a recording, or that there can be none."""
@@ -324,4 +323,4 @@ class Recordings:
         """Give their memory back."""
         with self.lock:
             self._made.clear()
-            self._pool = None
+            self._tape = None

@@ -12,12 +12,16 @@ from whence.methods.explaining import explain_examples
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
+from whence.models.playing import may_play
 
 __all__ = ["Budget", "grown", "probe"]
 
 CPU = (512, 4096)
 CUDA = (4096, 1 << 20)
-"""First and last budget that is tried."""
+RECORDED = (16384, 65536)
+"""First and last budget that is tried; of passes that are recorded, small ones are not worth a try."""
+RUNS = 4
+"""Runs after which a pass is recorded and was played once."""
 GAIN = 1.05
 """Twice the tokens must be at least this much faster to be worth their memory."""
 PATIENCE = 4.0
@@ -38,24 +42,27 @@ def probe(adapter: AbstractAdapter, method: AbstractMethod, examples: Sequence[E
     ordered = sorted(examples, key=lambda e: e.cost)
     typical, longest = ordered[len(ordered) // 2], ordered[-1]
     on_cuda = adapter.device.type == "cuda"
+    targets = [adapter.default_target(typical)]
+    recorded = may_play(adapter, [typical] * max(1, RECORDED[0] // typical.cost), targets)
+    times = RUNS if recorded else 2
 
     def measure(tokens: int) -> float:
         """Tokens per second; 0 if they do not fit."""
         try:
             if on_cuda:
                 torch.cuda.reset_peak_memory_stats(adapter.device)
-                _seconds(adapter, method, longest, tokens)
+                _seconds(adapter, method, longest, tokens, times)
                 total = torch.cuda.get_device_properties(adapter.device).total_memory
                 if torch.cuda.max_memory_allocated(adapter.device) > SHARE * total:
                     return 0.0
             count = max(1, tokens // typical.cost)
-            return count * typical.cost / _seconds(adapter, method, typical, tokens)
+            return count * typical.cost / _seconds(adapter, method, typical, tokens, times)
         except torch.OutOfMemoryError:
             torch.cuda.empty_cache()
             return 0.0
 
-    _seconds(adapter, method, typical, typical.cost)  # the first call pays for what is set up once
-    return grown(measure, *(CUDA if on_cuda else CPU))
+    _seconds(adapter, method, typical, typical.cost, 1)  # the first call pays for what is set up once
+    return grown(measure, *(RECORDED if recorded else CUDA if on_cuda else CPU))
 
 
 def grown(measure: Callable[[int], float], first: int, last: int) -> Budget:
@@ -73,11 +80,11 @@ def grown(measure: Callable[[int], float], first: int, last: int) -> Budget:
     return best
 
 
-def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example, tokens: int) -> float:
-    """The faster of two runs of a batch of copies."""
+def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example, tokens: int, times: int) -> float:
+    """The fastest of some runs of a batch of copies."""
     batch = [example] * max(1, tokens // example.cost)
     spent = []
-    for _ in range(2):
+    for _ in range(times):
         begin = time.perf_counter()
         explain_examples(adapter, method, batch, batch_tokens=max(tokens, example.cost))
         if adapter.device.type == "cuda":

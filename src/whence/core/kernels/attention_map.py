@@ -13,7 +13,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-__all__ = ["AttentionOperator", "Kernel"]
+__all__ = ["AttentionOperator", "Kernel", "readable"]
 
 FLASH, CUDNN = 1, 3
 """torch's numbers of its fused kernels."""
@@ -27,6 +27,11 @@ def triton_kernels() -> Any:
     """The kernels for GPUs, where Triton is installed. It takes a second to import, and nobody else needs it."""
     found = importlib.util.find_spec("triton") is not None
     return importlib.import_module("whence.core.kernels.triton_map") if found else None
+
+
+def readable(mask: Tensor | None) -> Tensor | None:
+    """A mask that is the same for all keys may have no stride; no fused kernel of a GPU would take it."""
+    return mask.contiguous() if mask is not None and mask.is_cuda and mask.stride(-1) != 1 else mask
 
 
 @dataclass(frozen=True)
@@ -116,11 +121,8 @@ class AttentionOperator:
         if kernel is not None:
             out, lse, _ = self.run(v, kernel)
             return out, lse
-        mask = self.mask
-        if mask is not None and mask.is_cuda and mask.stride(-1) != 1:
-            mask = mask.contiguous()  # one that is the same for all keys: no fused kernel would take it
         rest: dict[str, Any] = {"is_causal": self.causal, "scale": self.scale, "enable_gqa": self.group > 1}
-        return F.scaled_dot_product_attention(self.q, self.k, v, attn_mask=mask, **rest), None
+        return F.scaled_dot_product_attention(self.q, self.k, v, attn_mask=readable(self.mask), **rest), None
 
     def transposed(self, x: Tensor) -> Tensor:
         """Pᵀ x for x (batch, head, query, channel): (batch, key head, key, channel), groups summed."""

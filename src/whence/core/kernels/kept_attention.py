@@ -14,7 +14,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from whence.core.backward import on_gradient
-from whence.core.kernels.attention_map import AttentionOperator, Kernel
+from whence.core.kernels.attention_map import AttentionOperator, Kernel, readable
 from whence.core.kernels.layer_map import FusedMap
 from whence.core.memory import remembered
 
@@ -53,10 +53,7 @@ def kept_attention(operator: AttentionOperator, v: Tensor, shown: Shown | None =
         made: Tensor = _KeptAttention.apply(operator.q, operator.k, v, plain, kernel, shown)  # type: ignore[no-untyped-call]
         return made
     rest: dict[str, Any] = {"is_causal": operator.causal, "scale": operator.scale, "enable_gqa": operator.group > 1}
-    mask = operator.mask
-    if mask is not None and mask.is_cuda and mask.stride(-1) != 1:
-        mask = mask.contiguous()
-    out = F.scaled_dot_product_attention(operator.q, operator.k, v, attn_mask=mask, **rest)
+    out = F.scaled_dot_product_attention(operator.q, operator.k, v, attn_mask=readable(operator.mask), **rest)
     if shown is not None and out.requires_grad:
         plain, values = replace(operator, q=operator.q.detach(), k=operator.k.detach()), v.detach()
         on_gradient(out, lambda grad: shown(FusedMap(plain, values, grad)))

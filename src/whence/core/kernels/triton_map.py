@@ -30,6 +30,12 @@ def takes(operator: AttentionOperator, x: Tensor) -> bool:
 
 
 @triton.jit
+def _block(blocks):
+    """Which block of its map a program has, and whose map it is. One axis of programs: the others hold 65,535."""
+    return tl.program_id(0) % blocks, (tl.program_id(0) // blocks).to(tl.int64)
+
+
+@triton.jit
 def _biased(s, M, om, on, smm, smn, NQ, NK, MASK: tl.constexpr):
     """Scores (key, query) in base 2 with the mask in them: 1 says where a query may look, 2 is added."""
     at = M + om[None, :].to(tl.int64) * smm + on[:, None].to(tl.int64) * smn
@@ -68,9 +74,8 @@ def _transposed(
     CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
-    block = tl.program_id(0)
-    b = (tl.program_id(1) // (H // G)).to(tl.int64)
-    key_head = (tl.program_id(1) % (H // G)).to(tl.int64)
+    block, other = _block(tl.cdiv(NK, BN))
+    b, key_head = other // (H // G), other % (H // G)
     on = block * BN + tl.arange(0, BN)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
     k = tl.load(
@@ -107,8 +112,9 @@ def _log_sum_exp(
     CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr,
 ):  # fmt: skip
-    om = tl.program_id(0) * BM + tl.arange(0, BM)
-    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    block, other = _block(tl.cdiv(NQ, BM))
+    b, h = other // H, other % H
+    om = block * BM + tl.arange(0, BM)
     od = tl.arange(0, BD)
     q = tl.load(
         Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
@@ -116,7 +122,7 @@ def _log_sum_exp(
     )  # fmt: skip
     highest = tl.full([BM], float("-inf"), dtype=tl.float32)
     total = tl.zeros([BM], dtype=tl.float32)
-    last = tl.minimum(NK, (tl.program_id(0) + 1) * BM) if CAUSAL else NK
+    last = tl.minimum(NK, (block + 1) * BM) if CAUSAL else NK
     for start in range(0, last, BN):
         on = start + tl.arange(0, BN)
         k = tl.load(
@@ -147,8 +153,8 @@ def _columns(
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Of a block of keys: Σ_q w_q p, or Σ_q w_q p (v · x)⁺."""
-    block = tl.program_id(0)
-    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    block, other = _block(tl.cdiv(NK, BN))
+    b, h = other // H, other % H
     on = block * BN + tl.arange(0, BN)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
     k = tl.load(
@@ -195,8 +201,8 @@ def _rows(
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
     """Of a block of queries: Σ_k p (v · x)⁺."""
-    block = tl.program_id(0)
-    b, h = (tl.program_id(1) // H).to(tl.int64), (tl.program_id(1) % H).to(tl.int64)
+    block, other = _block(tl.cdiv(NQ, BM))
+    b, h = other // H, other % H
     om = block * BM + tl.arange(0, BM)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
     q = tl.load(
@@ -242,7 +248,7 @@ def columns(
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
     bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
-    _columns[(triton.cdiv(keys, bn), batch * heads)](
+    _columns[(triton.cdiv(keys, bn) * batch * heads,)](
         q, k, x, v, _lse_of(operator), weights.to(q.device, torch.float32).contiguous(), mask, out,
         operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
@@ -262,7 +268,7 @@ def rows(operator: AttentionOperator, values: Tensor, x: Tensor) -> Tensor:
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
     bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
-    _rows[(triton.cdiv(queries, bm), batch * heads)](
+    _rows[(triton.cdiv(queries, bm) * batch * heads,)](
         q, k, x, v, _lse_of(operator), mask, out, operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
         heads, operator.group, queries, keys, width, channels,
@@ -293,7 +299,7 @@ def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
     bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
-    _transposed[(triton.cdiv(keys, bn), batch * k.shape[1])](
+    _transposed[(triton.cdiv(keys, bn) * batch * k.shape[1],)](
         q, k, x, lse, mask, out, operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *out.stride()[:3], *strides,
         heads, operator.group, queries, keys, width, channels,
@@ -311,7 +317,7 @@ def log_sum_exp(operator: AttentionOperator) -> Tensor:
     mask, strides, kind = _mask_of(operator)
     bd = max(16, triton.next_power_of_2(width))
     bm, bn, warps, stages = _tile(bd, queries, q.dtype)
-    _log_sum_exp[(triton.cdiv(queries, bm), batch * heads)](
+    _log_sum_exp[(triton.cdiv(queries, bm) * batch * heads,)](
         q, k, mask, out, operator.factor * LOG2E, *q.stride()[:3], *k.stride()[:3], *strides,
         heads, operator.group, queries, k.shape[-2], width,
         CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),

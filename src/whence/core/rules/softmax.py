@@ -13,7 +13,7 @@ from torch import Tensor
 
 from whence.core.backward import scale_gradient, temperature_softmax
 from whence.core.call import Call, Rule, is_tainted, mark_role
-from whence.core.kernels.attention_map import AttentionOperator
+from whence.core.kernels.attention_map import AttentionOperator, readable
 from whence.core.kernels.constant_map import with_constant_map
 from whence.core.kernels.kept_attention import kept_attention
 from whence.core.memory import runs_again
@@ -124,7 +124,7 @@ def _fused(q: Tensor, k: Tensor, v: Tensor, **rest: Any) -> Tensor:
     mask = rest["attn_mask"]
     if runs_again() and AttentionOperator.takes(q, k, v) and not is_tainted(mask):
         return kept_attention(AttentionOperator(q, k, mask, rest["is_causal"], rest["scale"]), v)
-    return F.scaled_dot_product_attention(q, k, v, **rest)
+    return F.scaled_dot_product_attention(q, k, v, **{**rest, "attn_mask": readable(mask)})
 
 
 def _explicit(temperature: float) -> Any:
