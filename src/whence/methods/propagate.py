@@ -103,11 +103,11 @@ class Propagate(AbstractMethod):
         predictions = model.predictions(done.outputs, batch)
         scores, stamp = done.target.tolist(), self.stamped(model)
         copied = {name for name, value in stamp.items() if isinstance(value, dict)}
-        relevance = {name: r.float().cpu() for name, r in done.relevance.items()}
+        relevance = model.all_scores(done.relevance, batch)
         return [
             model.explanation(
                 example,
-                scores=model.scores_of(relevance, batch, n),
+                scores=relevance[n],
                 target=names[n],
                 target_score=float(scores[n]),
                 prediction=predictions[n],

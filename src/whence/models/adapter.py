@@ -423,6 +423,18 @@ class AbstractAdapter(ABC):
         made = [self.by_feature(part, r) for part, r in zip(batch.rows[n].parts, parts, strict=True)]
         return np.concatenate([m.float().cpu().numpy().reshape(-1) for m in made])
 
+    def all_scores(self, relevance: Mapping[str, Tensor], batch: ExampleBatch) -> list[np.ndarray]:
+        """`scores_of` every example."""
+        plain = type(self).by_feature is AbstractAdapter.by_feature and len(batch.sources) == 1
+        held = batch.places.get(batch.names[0], ())
+        ranges = [places for places in held if isinstance(places, range)]
+        if not plain or len(ranges) != len(held):
+            return [self.scores_of(relevance, batch, n) for n in range(batch.examples)]
+        rows = relevance[batch.names[0]].float().cpu().numpy()
+        if not ranges:
+            return [row.reshape(-1) for row in rows]
+        return [row[own.start : own.stop].reshape(-1) for row, own in zip(rows, ranges, strict=True)]
+
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """The relevance of one source's elements, summed over what belongs to one feature."""
         return relevance

@@ -18,7 +18,7 @@ __all__ = ["Budget", "grown", "probe"]
 
 CPU = (512, 4096)
 CUDA = (4096, 1 << 20)
-RECORDED = (16384, 65536)
+RECORDED = (8192, 16384)
 """First and last budget that is tried; of passes that are recorded, small ones are not worth a try."""
 RUNS = 4
 """Runs after which a pass is recorded and was played once."""

@@ -193,7 +193,10 @@ def ahead(items: Iterable[T], depth: int = DEPTH) -> Iterator[T]:
 def serve() -> None:
     """The encoder process: an encoder, then rows until the input ends."""
     source, sink = channels()
-    encode = pickle.load(source)
+    try:
+        encode = pickle.load(source)
+    except (EOFError, pickle.UnpicklingError):  # nobody needs it any more
+        return
     send(sink, True)
     while True:
         try:

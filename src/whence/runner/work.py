@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -74,7 +75,11 @@ def explain_shards(
 ) -> Iterator[ShardReport]:
     """Explain and write shards, one after the other; the next rows are encoded while the model works."""
     explainer = job.explainer(adapter)
-    with _threads(job.plan.threads), encoder(adapter, job.encoding, process=job.encode_in_process) as encode:
+    with (
+        _threads(job.plan.threads),
+        _settled(),
+        encoder(adapter, job.encoding, process=job.encode_in_process) as encode,
+    ):
         encoded = ahead((w, encode(w.rows)) for w in _windows(job.plan, shards))
         with closing(encoded):  # type: ignore[type-var]
             yield from _written(job, explainer, encoded, progress)
@@ -161,6 +166,17 @@ class _Tally:
             digest=digest_of(shard.rows),
             slowest=self.slowest,
         )
+
+
+@contextmanager
+def _settled() -> Iterator[None]:
+    """What is in memory before the work begins stays: Python need not look through it for garbage all the time."""
+    gc.collect()
+    gc.freeze()
+    try:
+        yield
+    finally:
+        gc.unfreeze()
 
 
 @contextmanager
