@@ -47,8 +47,8 @@ MOST = 48
 """Recordings that are held for one model."""
 OFTEN = 2
 """How often a size must be seen before a pass of it is recorded, which takes as long as a few passes."""
-FEWEST = 4
-"""A recording is played for batches down to this part of its rows."""
+FEWEST = 64
+"""A recording is played for batches down to this part of its rows: a GPU has room for more, and Python is slower."""
 
 
 def even_length(length: int) -> int:

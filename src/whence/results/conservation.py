@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 __all__ = ["Conservation"]
@@ -24,7 +25,7 @@ class Conservation:
     complete: bool = True
     """Whether sinks were accounted for. If not, `error` is simply target - inputs."""
 
-    @property
+    @cached_property
     def total(self) -> float:
         """Inputs and sinks together. Amounts at functions without a rule are not counted: nobody vouches for them."""
         return self.inputs + sum(amount for kind, amount in self.sinks.items() if kind != "unruled")

@@ -6,6 +6,8 @@ The process is a fresh Python, not forked (threads of torch do not survive a for
 
 from __future__ import annotations
 
+import copyreg
+import io
 import os
 import pickle
 import queue
@@ -13,12 +15,12 @@ import subprocess
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass
 from typing import IO, Any, TypeVar
 
-import numpy as np
 import torch
+from torch import Tensor
 
 from whence.data.rows import Row
 from whence.errors import ModelError
@@ -78,42 +80,49 @@ def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool)
     except Exception:  # a tokenizer made of lambdas: it works here, and only here
         yield here
         return
-    with child("whence.runner.encoding", threads=1) as started:
-        send(started.stdin, light)
-        yield Beside(here, started)
+    with ExitStack() as stack:
+        started = [stack.enter_context(child("whence.runner.encoding", threads=1)) for _ in range(_children())]
+        yield Beside(here, started, light)
+
+
+def _children() -> int:
+    """Encoders for one model: a GPU is fed by more than one."""
+    own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    return 1 if own < 8 else 3
 
 
 class Beside:
-    """Encodes rows in a process once it is up. Starting takes seconds, for which nobody waits."""
+    """Encodes rows in processes once they are up. Starting takes seconds, for which nobody waits."""
 
-    def __init__(self, here: Encoder, process: subprocess.Popen[bytes]):
-        self.here, self.process, self.ready = here, process, threading.Event()
-        threading.Thread(target=self._wait, daemon=True).start()
+    def __init__(self, here: Encoder, processes: Sequence[subprocess.Popen[bytes]], light: bytes):
+        self.here, self.processes, self.ready = here, processes, threading.Event()
+        threading.Thread(target=self._wait, args=(light,), daemon=True).start()
 
-    def _wait(self) -> None:
-        with suppress(ModelError):  # it ended before it was up: rows are encoded here
-            receive(self.process.stdout)
+    def _wait(self, light: bytes) -> None:
+        with suppress(ModelError, OSError, ValueError):  # one ended before it was up: rows are encoded here
+            for process in self.processes:
+                send(process.stdin, light)
+            for process in self.processes:
+                receive(process.stdout)
             self.ready.set()
 
     def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
         if not self.ready.is_set():
             return self.here(rows)
-        send(self.process.stdin, list(rows))
-        return [_thawed(e) for e in receive(self.process.stdout)]
+        step = -(-len(rows) // len(self.processes))
+        parts = [(p, list(rows[n * step : (n + 1) * step])) for n, p in enumerate(self.processes)]
+        for process, part in parts:
+            send(process.stdin, part)
+        return [made for process, _ in parts for made in receive(process.stdout)]
 
 
-def _frozen(item: Encoded) -> Any:
-    """With arrays for tensors: torch pickles a tensor twenty times slower than numpy an array."""
-    if isinstance(item, str):
-        return item
-    return replace(item, inputs={k: v.numpy() for k, v in item.inputs.items()})  # type: ignore[misc]
-
-
-def _thawed(item: Any) -> Encoded:
-    if isinstance(item, str):
-        return item
-    thawed: Example = replace(item, inputs={k: torch.from_numpy(np.asarray(v)) for k, v in item.inputs.items()})
-    return thawed
+def _packed(made: list[Encoded]) -> bytes:
+    """Pickled with arrays for tensors: torch pickles a tensor twenty times slower than numpy an array."""
+    buffer = io.BytesIO()
+    pickler = pickle.Pickler(buffer, pickle.HIGHEST_PROTOCOL)
+    pickler.dispatch_table = {**copyreg.dispatch_table, Tensor: lambda t: (torch.from_numpy, (t.numpy(),))}
+    pickler.dump(made)
+    return buffer.getvalue()
 
 
 @contextmanager
@@ -203,7 +212,7 @@ def serve() -> None:
             rows = pickle.load(source)
         except EOFError:
             return
-        send(sink, [_frozen(e) for e in encode(rows)])
+        send(sink, _packed(encode(rows)))
 
 
 def channels() -> tuple[IO[bytes], IO[bytes]]:

@@ -247,7 +247,7 @@ def columns(
     out = torch.empty(batch, heads, keys, device=q.device, dtype=torch.float32)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
-    bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
+    bm, bn, warps, stages = _tile_of_sums(max(bd, bc), queries, q.dtype)
     _columns[(triton.cdiv(keys, bn) * batch * heads,)](
         q, k, x, v, _lse_of(operator), weights.to(q.device, torch.float32).contiguous(), mask, out,
         operator.factor * LOG2E,
@@ -267,7 +267,7 @@ def rows(operator: AttentionOperator, values: Tensor, x: Tensor) -> Tensor:
     out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
-    bm, bn, warps, stages = _tile(max(bd, bc), queries, q.dtype)
+    bm, bn, warps, stages = _tile_of_sums(max(bd, bc), queries, q.dtype)
     _rows[(triton.cdiv(queries, bm) * batch * heads,)](
         q, k, x, v, _lse_of(operator), mask, out, operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
@@ -348,6 +348,11 @@ def _tile(width: int, queries: int, dtype: torch.dtype) -> tuple[int, int, int, 
     if width <= 64:
         return (128, 64, 4, 3) if queries > 4096 else (64, 64, 4, 3)
     return (32, 128, 4, 4) if width <= 128 else (32, 64, 4, 2)
+
+
+def _tile_of_sums(width: int, queries: int, dtype: torch.dtype) -> tuple[int, int, int, int]:
+    """The same for sums over rows and columns, at 16,384 tokens."""
+    return (64, 128, 4, 3) if width <= 64 and dtype != torch.float32 else _tile(width, queries, dtype)
 
 
 def _precision(dtype: torch.dtype) -> str:
