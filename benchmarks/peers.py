@@ -97,7 +97,7 @@ def _lxt(work: Workload) -> Callable[[], Tensor]:
     """As its documentation shows: patched classes, frozen weights, x · x.grad."""
 
     def run() -> Tensor:
-        with _patched_by_lxt(), frozen(work.module):
+        with patched_by_lxt(), frozen(work.module):
             inputs = work.embedded()
             x = inputs["inputs_embeds"].requires_grad_()
             work.target(work.forward(inputs)).sum().backward()
@@ -132,7 +132,7 @@ class _Interfaces(dict):
 
 
 @contextmanager
-def _patched_by_lxt() -> Iterator[None]:
+def patched_by_lxt() -> Iterator[None]:
     """LXT's patches, taken back afterwards: they change classes that other methods use."""
     llama = _lxt_patches()
     module = llama.modeling_llama
