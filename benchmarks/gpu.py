@@ -50,7 +50,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--write", type=Path, help="write the page to this file instead of printing it")
     parser.add_argument("--json", type=Path, help="write the measurements here, as they come")
-    parser.add_argument("--from", dest="read", type=Path, help="write the page from measurements instead of measuring")
+    parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from measurements of before")
     groups = [*GROUPS, "run"]
     parser.add_argument("--only", default=",".join(groups), help="comma-separated: " + ", ".join(groups))
     parser.add_argument("--longest", type=int, default=10**9, help="tokens of the longest inputs")
@@ -63,9 +63,26 @@ def main() -> None:
             given.json.write_text(json.dumps(found, indent=1, ensure_ascii=False))
 
     only = [g for g in given.only.split(",") if g != "run" or given.data]
-    found = json.loads(given.read.read_text()) if given.read else measured(keep, only, given)
+    found = _joined([json.loads(p.read_text()) for p in given.read]) if given.read else measured(keep, only, given)
     text = page(found)
     given.write.write_text(text) if given.write else print(text)
+
+
+def _joined(runs: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several runs as one; of a table's column, the first run that has it."""
+    found: dict[str, Any] = {**runs[0], "rows": []}
+    for run in runs:
+        have = {(row["group"], row["shape"]) for row in found["rows"]}
+        found["rows"] += [row for row in run["rows"] if (row["group"], row["shape"]) not in have]
+        found |= {"run": run["run"]} if "run" in run else {}
+    order = {group: n for n, group in enumerate(GROUPS)}
+    found["rows"].sort(key=lambda row: (order[row["group"]], _tokens(row["shape"])))
+    return found
+
+
+def _tokens(shape: str) -> int:
+    batch, length = (int(n.replace(",", "")) for n in shape.split("×"))
+    return length * 1000 + batch
 
 
 def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], given: Any) -> dict[str, Any]:
@@ -176,9 +193,8 @@ def _run(device: str, quick: bool, data: Path) -> dict[str, Any]:
             ticks.append((done, time.perf_counter()))
 
         some = texts[: 500 if quick else None]
-        whence.run(
-            some[: len(some) // 8], model=model, out=Path(folder) / "first", progress=False
-        )  # passes are recorded
+        few = some[: len(some) // 8]  # by which passes are recorded
+        whence.run(few, model=model, out=Path(folder) / "first", progress=False)
         begin = time.perf_counter()
         whence.run(some, model=model, out=Path(folder) / "second", progress=progress)
         spent = time.perf_counter() - begin
@@ -208,12 +224,13 @@ def page(found: dict[str, Any]) -> str:
     lines = [
         "# On a GPU",
         "",
-        "Written by `python -m benchmarks.gpu --json FILE`, then `python -m benchmarks.gpu --from FILE --write "
+        "Written by `python -m benchmarks.gpu --json FILE`, then `python -m benchmarks.gpu --from FILE … --write "
         "docs/benchmarks_gpu.md`.",
         "",
         f"- {found['device']}, torch {found['torch']}, transformers {found['transformers']}, bfloat16, SDPA",
         '- through `whence.explain`, `memory="auto"`; random weights; batch × tokens without padding',
-        "- a cell: milliseconds, in brackets over a plain forward pass in the same run; GiB at the peak over the model",
+        "- a cell: milliseconds, in brackets over a plain forward pass in the same run; GiB at the peak over the model "
+        "(recorded passes hold their own memory, at most a tenth of the GPU's)",
         "",
     ]
     for group in dict.fromkeys(row["group"] for row in found["rows"]):
@@ -231,8 +248,8 @@ def page(found: dict[str, Any]) -> str:
             "## A data set",
             "",
             f"All {run['rows']:,} sentences of SST-2 through `whence.run`, BERT-base, `lrp` with a full receipt, to "
-            f"Parquet: {run['seconds']:.1f} s with everything that comes before, {run['rows_per_s']:,.0f} rows a second once "
-            "running.",
+            f"Parquet: {run['seconds']:.1f} s with everything that comes before, {run['rows_per_s']:,.0f} rows a "
+            "second once running.",
             "",
         ]
     return "\n".join(lines)

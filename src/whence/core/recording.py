@@ -287,6 +287,8 @@ class Recordings:
         self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
         self._seen: Counter[tuple[Hashable, int]] = Counter()
         self._tape: Tape | None = None
+        self.held = 0
+        """Bytes of the device that they hold, all together."""
 
     def __reduce__(self) -> Any:
         return Recordings, ()  # they belong to a device and a process
@@ -323,4 +325,4 @@ class Recordings:
         """Give their memory back."""
         with self.lock:
             self._made.clear()
-            self._tape = None
+            self._tape, self.held = None, 0

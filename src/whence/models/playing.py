@@ -26,8 +26,10 @@ from whence.models.targets import AbstractTarget, Custom, field_of
 
 __all__ = ["Player", "may_play"]
 
-SMALL = 4e12
+SMALL = 2e13
 """Weights times tokens up to which a GPU waits for Python."""
+SHARE = 0.1
+"""Part of a GPU's memory that the recordings of a model may hold: the rest is for others."""
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
 HALF = 0.1
 """How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
@@ -126,6 +128,7 @@ class Player:
 
     def _recorded(self, inputs: dict[str, Any], computed: Propagation) -> Recording | None:
         model = self.model
+        before = _reserved(model.device)
         try:
             recording = Recording(
                 model.forward,
@@ -139,6 +142,10 @@ class Player:
             played = self._played(recording, inputs)
         except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
             return None  # whatever stood in the way, computing goes on as it did
+        model.recordings.held += max(0, _reserved(model.device) - before)
+        if model.recordings.held > SHARE * _whole(model.device):
+            model.recordings.clear()
+            return None
         pairs = [(played.relevance[name], r) for name, r in computed.relevance.items()]
         pairs += [(played.target, computed.target), (played.inputs, computed.inputs)]
         return recording if all(_near(a, b, model.dtype) for a, b in pairs) else None
@@ -163,6 +170,15 @@ class Player:
             for n, terms in enumerate(self.scores.terms)
             for term in terms
         ]  # fmt: skip
+
+
+def _reserved(device: torch.device) -> int:
+    """Bytes of a GPU that are not given back to others."""
+    return torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
+
+
+def _whole(device: torch.device) -> float:
+    return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else float("inf")
 
 
 def _flat(value: Tensor, place: tuple[int, ...]) -> int:
