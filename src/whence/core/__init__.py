@@ -18,7 +18,9 @@ interception  the mode that sees every call
 propagation   one forward, one backward
 gradients     ordinary gradients at the same places
 relevance     the other currency: rules that carry relevance itself (Chefer)
-capture       attention maps with their gradients and relevance
+recording     passes over small batches, recorded on a GPU and played again
+capture       attention maps with their gradients and relevance, held
+streaming     attention maps that pass and are not held
 replacement   the same model with other attention
 weighing      who absorbed how much, by function and module
 """

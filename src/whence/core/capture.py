@@ -20,13 +20,18 @@ from whence.core.batch import Batch
 from whence.core.call import Call, Rule, is_tainted, role_of
 from whence.core.interception import Interception, Leaf, as_it_is
 from whence.core.layout import Lane, Layout, examples_first, layout_of
-from whence.core.memory import planned
+from whence.core.memory import planned, room_on
 from whence.core.propagation import Forward, backward, intercepted, run
 from whence.core.recipe import recipes
 from whence.core.relevance import CHEFER, relevance_table, spelled_out, universal
 from whence.core.rules import products, softmax, table
+from whence.errors import ModelError
 
 __all__ = ["AttentionMap", "Captured", "Recorder", "as_heads", "capture", "capture_relevance", "mixes_elsewhere"]
+
+
+OF_RELEVANCE = 6
+"""Tensors of the size of a map that the relevance currency holds of each: scores, probabilities, their steps, sums."""
 
 
 @dataclass
@@ -80,7 +85,9 @@ def as_heads(p: Tensor, examples: int, layout: Layout | None) -> Tensor | None:
 class Recorder:
     """The rules that capture, and what they captured."""
 
-    def __init__(self, batch: Batch):
+    def __init__(self, batch: Batch, maps_held: int = 0):
+        self.maps_held = maps_held
+        """How many maps of a layer will be held in the end, all layers together: said before the first is written."""
         self.examples = batch.examples
         self.tokens = batch.inputs[batch.names[0]].shape[1:2].numel()
         self.maps: list[AttentionMap] = []
@@ -147,6 +154,8 @@ class Recorder:
         if not self.is_whole(q if is_tainted(q) else v):
             self.in_parts += 1
             return self.base["scaled_dot_product_attention"](call)
+        if not self.maps:
+            check_room(self.maps_held, q, k)
         with call.interception:  # its softmax and its product come back to us
             probabilities, v = spelled_out(q, k, v, softmax.mask_arguments(a))
             return probabilities @ v
@@ -212,6 +221,18 @@ def _by_example(states: Tensor, examples: int, tokens: int, layout: Layout | Non
     return states.reshape(1, tokens, -1) if axis is None else examples_first(states, axis)
 
 
+def check_room(maps: int, q: Tensor, k: Tensor) -> None:
+    """An error before memory ends, where so many maps will not fit."""
+    wide = max(q.element_size(), 4) if q.device.type == "cpu" else q.element_size()
+    needed, free = maps * q.shape[:-1].numel() * k.shape[-2] * wide, room_on(q.device)
+    if free is not None and needed > free:
+        raise ModelError(
+            f"this method writes down every attention map, about {needed / 2**30:.1f} GiB for {k.shape[-2]:,} tokens, "
+            f"and {free / 2**30:.1f} GiB are free. Shorten the input, explain fewer at a time (batch_tokens=…), or use "
+            "a method that holds no maps: gae, rollout, lrp"
+        )
+
+
 def capture(
     forward: Forward,
     batch: Batch,
@@ -219,13 +240,15 @@ def capture(
     target: Callable[[Any], Tensor],
     gradients: bool = True,
     wide: bool = False,
+    layers: int = 0,
 ) -> Captured:
     """Run the model and collect its attention; with `gradients`, also ∂ target / ∂ map.
 
     The last map has its gradient in any case: it says which tokens the target is read from, and costs no more than
-    the layers above that map. `wide` computes half precision in float32.
+    the layers above that map. `wide` computes half precision in float32. `layers` says how many maps there will be,
+    where that is known: if they will not fit, that is an error now.
     """
-    recorder = Recorder(batch)
+    recorder = Recorder(batch, layers * (2 if gradients else 1))
     rules = recorder.rules(table(recipes["gi"]))
     mode = Interception(batch, rules, recipe=recipes["gi"], follows=("examples",), wide=wide)
     with closing(recorder), closing(mode), intercepted(mode), planned("keep"):  # what is recorded is there once
@@ -243,7 +266,7 @@ def capture(
 
 
 def capture_relevance(
-    forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], wide: bool = True
+    forward: Forward, batch: Batch, *, target: Callable[[Any], Tensor], wide: bool = True, layers: int = 0
 ) -> list[Tensor]:
     """The relevance R_A of every map under the rules of Chefer et al. 2021, one-hot at the target.
 
@@ -251,7 +274,7 @@ def capture_relevance(
     that cancel (one token rather than another) would leave nothing but rounding; so what speaks for the target and what
     speaks against it are two passes, and the second is taken from the first.
     """
-    recorder = Recorder(batch)
+    recorder = Recorder(batch, layers * OF_RELEVANCE)
     mode = Interception(
         batch, recorder.rules(relevance_table()), recipe=CHEFER, default=universal, follows=("examples",), wide=wide
     )

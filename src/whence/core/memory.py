@@ -13,6 +13,7 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from pathlib import Path
 from typing import Any, Literal
 
 import torch
@@ -22,7 +23,18 @@ from torch.utils._pytree import tree_map
 
 from whence.errors import OptionError
 
-__all__ = ["CannotRunAgain", "Memory", "blocks_of", "current", "held", "planned", "remembered", "runs_again", "size_of"]
+__all__ = [
+    "CannotRunAgain",
+    "Memory",
+    "blocks_of",
+    "current",
+    "held",
+    "planned",
+    "remembered",
+    "room_on",
+    "runs_again",
+    "size_of",
+]
 
 Memory = Literal["auto", "keep", "recompute"] | str | int
 """Keep everything where it fits; always; never; or within so many bytes ("40GiB")."""
@@ -195,6 +207,17 @@ def _free(device: torch.device) -> int | None:
     outside, _ = torch.cuda.mem_get_info(device)
     inside = torch.cuda.memory_reserved(device) - torch.cuda.memory_allocated(device)
     return int((outside + inside) * (1 - SPARE))
+
+
+def room_on(device: torch.device) -> int | None:
+    """Bytes that are free there; None where nobody knows."""
+    if device.type == "cuda":
+        return _free(device)
+    try:  # of Linux: what is free, and what it would give back
+        found = re.search(r"MemAvailable:\s*(\d+) kB", Path("/proc/meminfo").read_text())
+    except OSError:
+        return None
+    return int(found[1]) * 1024 if found else None
 
 
 class _Nothing:

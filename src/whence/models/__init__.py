@@ -6,7 +6,7 @@ writing   language models                         padding   how they may, measur
 image     image classifiers                       targets   the scalar that is explained
 plain     any nn.Module                           scoring   many perturbed inputs
 loading   names, folders, objects in memory       tokens    spelling, offsets, words
-asking    the scores of a batch's targets
+asking    the scores of a batch's targets         playing   small batches from recorded passes
 """
 
 from whence.models.adapter import AbstractAdapter

@@ -8,6 +8,7 @@ import pytest
 import torch
 from torch import Tensor, nn
 
+import whence
 from tests import small
 from tests.methods.attention.eager import Seen, double, eager_maps, plain_encoder_maps
 from whence.core.batch import Batch
@@ -194,3 +195,11 @@ def test_collect_runs_the_model_once_for_maps_alone(monkeypatch):
     (example,), _ = model.encode("a good film")
     as_method("rollout").collect(model, model.collate([example]), [model.default_target(example)])
     assert len(calls) == 1
+
+
+@pytest.mark.parametrize("method", ["transformer_attribution", "attention_flow", "gae"])
+def test_maps_that_do_not_fit_are_an_error_before_they_are_written(method, monkeypatch):
+    monkeypatch.setattr("whence.core.capture.room_on", lambda device: 10)
+    options = {"stream": False} if method == "gae" else {}
+    with pytest.raises(whence.errors.ModelError, match=r"writes down every attention map, about .* GiB .* are free"):
+        whence.explain((small.classifier(), small.wordpiece()), "a gorgeous movie", method, **options)

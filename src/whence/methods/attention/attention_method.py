@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 from whence.core.capture import AttentionMap, Captured, capture, capture_relevance, mixes_elsewhere
+from whence.core.memory import blocks_of
 from whence.core.streaming import Streamed
 from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
@@ -115,16 +116,18 @@ class AbstractAttentionMethod(AbstractMethod):
     ) -> tuple[Captured, list[Tensor] | None, list[str]]:
         """Maps (and gradients, and relevance) of a batch, and the names of its targets."""
         scores = TargetScores(model, batch, targets)
+        layers = len(blocks_of(model.module))
         captured = capture(
             model.forward,
             batch,
             target=scores,
             gradients=self.needs_gradient or self.needs_relevance,
             wide=self.needs_relevance,
+            layers=layers,
         )
         relevance = None
         if self.needs_relevance and captured.maps:
-            relevance = capture_relevance(model.forward, batch, target=scores)
+            relevance = capture_relevance(model.forward, batch, target=scores, layers=layers)
         return captured, relevance, scores.names
 
     def check(self, model: AbstractAdapter, batch: ExampleBatch, captured: Captured | Streamed) -> None:
