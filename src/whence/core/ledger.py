@@ -164,6 +164,11 @@ class Ledger(NoLedger):
         """What vectors that the model looked up for tokens of its own keep: constants like any other."""
         self._enter(Entry("constant", "embedding", ""), amounts, layout)
 
+    def begin_again(self) -> None:
+        """For another backward pass over the same graph: what the last one entered is read already."""
+        for books in (self._parts, self._mixed, self._biases, self._by_token):
+            books.clear()
+
     # -- reading ---------------------------------------------------------------------------------------------
 
     @property

@@ -19,6 +19,7 @@ from torch.autograd.graph import _engine_run_backward
 from whence.core.batch import Batch
 from whence.core.interception import Interception, Leaf
 from whence.core.ledger import Ledger, wide_of
+from whence.core.memory import planned
 from whence.core.numerics import widened
 from whence.core.recipe import Recipe
 from whence.core.rules import table
@@ -37,6 +38,7 @@ __all__ = [
     "intercepted",
     "names_between",
     "propagate",
+    "propagate_each",
     "run",
     "there_and_back",
 ]
@@ -107,6 +109,41 @@ def propagate(
     with closing(mode):
         grads, scores, outputs = there_and_back(mode, forward, target)
         return _collected(mode, grads, scores, outputs, at)
+
+
+def propagate_each(
+    forward: Forward,
+    batch: Batch,
+    *,
+    targets: Sequence[Target],
+    recipe: Recipe,
+    receipt: Receipt = "full",
+    at: At = "word",
+) -> list[Propagation]:
+    """`propagate` for several targets of one batch: one forward pass, and a backward pass for each."""
+    books = receipt != "short" or at != "word"
+    ledger = Ledger(batch.examples) if books else None
+    mode = Interception(batch, table(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at))
+    asked: list[Tensor] = []
+
+    def every(outputs: Any) -> Tensor:
+        asked.extend(target(outputs) for target in targets)
+        return asked[0]
+
+    found: list[Propagation] = []
+    with closing(mode), intercepted(mode), planned("keep"):  # a block that ran again is gone after the first
+        _, outputs = run(mode, forward, every)
+        for n, scores in enumerate(asked):
+            if not scores.requires_grad or mode.recomputes:
+                break
+            if ledger is not None:
+                ledger.begin_again()
+            grads = backward(scores, [leaf.tensor for leaf in mode.leaves], keep=n + 1 < len(asked))
+            found.append(_collected(mode, grads, scores, outputs, at))
+    rest = targets[len(found) :]
+    return found + [
+        propagate(forward, batch, target=target, recipe=recipe, receipt=receipt, at=at) for target in rest
+    ]  # fmt: skip
 
 
 def followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:

@@ -90,7 +90,7 @@ def explain_examples(
             made[n] = error
             aimed.append(None)
     todo = [(n, *held) for n, held in enumerate(aimed) if held is not None]
-    parts = _parts(model, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
+    parts = _parts(model, method, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
 
     def explained(part: list[int]) -> tuple[list[Explanation | Exception], float]:
         begin = time.perf_counter()
@@ -122,13 +122,30 @@ def _side_by_side(work: Callable[[T], R], parts: Sequence[T], threads: int) -> G
 
 
 def _parts(
-    model: AbstractAdapter, examples: list[Example], targets: list[AbstractTarget], batch_tokens: int | None
+    model: AbstractAdapter,
+    method: AbstractMethod,
+    examples: list[Example],
+    targets: list[AbstractTarget],
+    batch_tokens: int | None,
 ) -> list[list[int]]:
     """Which examples stand together. A function as target sees no padding but the input's own."""
-    keys: list[Hashable] = [
-        (id(t.function), e.shape_key) if isinstance(t, Custom) else None for e, t in zip(examples, targets, strict=True)
+    groups: dict[int, list[int]] = {}
+    for n, example in enumerate(examples):
+        groups.setdefault(id(example), []).append(n)
+    shared = [
+        group
+        for group in groups.values()
+        if len(group) > 1
+        and isinstance(method, Propagate)
+        and method.shares(model, [examples[n] for n in group], [targets[n] for n in group])
     ]
-    return list(batches(model, examples, batch_tokens or budget_of(model.device, "explain"), keys))
+    rest = sorted(set(range(len(examples))) - {n for group in shared for n in group})
+    keys: list[Hashable] = [
+        (id(t.function), examples[n].shape_key) if isinstance(t := targets[n], Custom) else None for n in rest
+    ]
+    budget = batch_tokens or budget_of(model.device, "explain")
+    found = batches(model, [examples[n] for n in rest], budget, keys) if rest else ()
+    return shared + [[rest[i] for i in part] for part in found]
 
 
 def _batch(

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import NamedTuple
 
 import torch
@@ -82,7 +83,7 @@ def grown(measure: Callable[[int], float], first: int, last: int) -> Budget:
 
 def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example, tokens: int, times: int) -> float:
     """The fastest of some runs of a batch of copies."""
-    batch = [example] * max(1, tokens // example.cost)
+    batch = [replace(example) for _ in range(max(1, tokens // example.cost))]  # one and the same would share a pass
     spent = []
     for _ in range(times):
         begin = time.perf_counter()

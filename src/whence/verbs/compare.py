@@ -7,15 +7,20 @@ from typing import Any
 
 import numpy as np
 
+from whence.data.frames import column
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
+from whence.models.example import Example
 from whence.models.loading import load
 from whence.models.scoring import Scorer
 from whence.options import Count, check
 from whence.results import Comparison
-from whence.verbs.explain import explain
+from whence.verbs.explain import encoding_of, explain
 
 __all__ = ["classes", "compare"]
+
+READING = ("text", "truncate", "continuation", "generate")
+"""Options of `explain` that say how an input is read."""
 
 
 def compare(
@@ -38,10 +43,11 @@ def compare(
     names = list(methods)
     if not names:
         raise InputError("no method to compare: pass methods=['gi', 'lrp'], say; `whence methods` lists all")
-    made = [explain(adapter, inputs, name, one, **options) for one in targets for name in names]
-    if any(isinstance(m, list) for m in made):
-        raise InputError("compare takes one input; call it in a loop for several")
-    return Comparison(tuple(made))
+    (example,) = _single(adapter, inputs, options, "compare takes one input; call it in a loop for several")
+    options = {k: v for k, v in options.items() if k not in READING}
+    # One example, several targets: methods that can share their forward pass among them.
+    by_method = [explain(adapter, [example] * len(targets), name, targets, **options) for name in names]
+    return Comparison(tuple(of_method[n] for n in range(len(targets)) for of_method in by_method))
 
 
 def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
@@ -53,9 +59,16 @@ def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
 
 def _likeliest(adapter: AbstractAdapter, inputs: Any, most: int, options: Mapping[str, Any]) -> list[int]:
     """Numbers of the outputs of the highest scores."""
-    chosen = {k: options[k] for k in ("truncate", "continuation", "generate") if options.get(k) is not None}
-    examples, single = adapter.encode(inputs, **chosen)
-    if not single:
-        raise InputError("pass one input; call it in a loop for several")
+    examples = _single(adapter, inputs, options, "pass one input; call it in a loop for several")
     (scores,) = Scorer(adapter).logits(examples)
     return [int(i) for i in np.argsort(-scores.reshape(-1), kind="stable")[:most]]
+
+
+def _single(adapter: AbstractAdapter, inputs: Any, options: Mapping[str, Any], error: str) -> list[Example]:
+    """The one input, encoded."""
+    written = (options.get("continuation"), options.get("generate"))
+    encoding = encoding_of(adapter, options.get("truncate", False), *written)
+    examples, single = adapter.encode(column(inputs, options.get("text")), **encoding)
+    if not single:
+        raise InputError(error)
+    return examples

@@ -21,7 +21,7 @@ from whence.models.loading import load
 from whence.options import Count, check
 from whence.results import Explanation
 
-__all__ = ["SkippedWarning", "explain"]
+__all__ = ["SkippedWarning", "encoding_of", "explain"]
 
 
 class SkippedWarning(UserWarning):
@@ -131,7 +131,7 @@ def explain(
     check("truncate", truncate, bool, "explain")
     adapter = load(model)
     chosen = as_method(method, **options)
-    encoding = _encoding(adapter, truncate, continuation, generate)
+    encoding = encoding_of(adapter, truncate, continuation, generate)
     found, single = adapter.attempt(column(inputs, text), **encoding)
     failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
     if failed and (single or on_error == "raise"):
@@ -165,7 +165,7 @@ def explain(
     return results[0] if single else results
 
 
-def _encoding(
+def encoding_of(
     adapter: AbstractAdapter, truncate: bool, continuation: str | None, generate: int | None
 ) -> dict[str, Any]:
     check("generate", generate, Count | None, "explain")
