@@ -26,8 +26,8 @@ __all__ = ["DEFAULT_RECIPE", "Propagate"]
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
 WORTH_SHARING = 48
-"""Tokens from which one forward pass and a backward pass for each target are quicker than a batch of copies. BERT-base on
-a CPU: 1.10 of its time for two targets and 1.63 for ten at 16 tokens, .94 and .82 at 64, .79 and .57 at 256."""
+"""Tokens from which one forward pass and a backward pass for each target are quicker than a batch of copies. BERT-base,
+on a CPU: 1.10 of its time for two targets and 1.63 for ten at 16 tokens, .94 and .82 at 64, .79 and .57 at 256."""
 NOTICED = 1e-5
 """Error of a receipt, relative to what is summed, from which a cause is looked for."""
 
