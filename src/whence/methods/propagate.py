@@ -7,8 +7,10 @@ from dataclasses import dataclass, replace
 from functools import cached_property, partial
 from typing import Annotated, Any, Literal
 
+import numpy as np
 import torch
 
+from whence.core.memory import blocks_of
 from whence.core.propagation import At, Propagation, Receipt, propagate, propagate_each
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, recipes
 from whence.errors import OptionError
@@ -28,15 +30,17 @@ DEFAULT_RECIPE = "exact"
 WORTH_SHARING = 48
 """Tokens from which one forward pass and a backward pass for each target are quicker than a batch of copies. BERT-base,
 on a CPU: 1.10 of its time for two targets and 1.63 for ten at 16 tokens, .94 and .82 at 64, .79 and .57 at 256."""
+ROUNDING = 8
 NOTICED = 1e-5
-"""Error of a receipt, relative to what is summed, from which a cause is looked for."""
+"""Error of a receipt, relative to what is summed, from which a cause is looked for unless it is rounding."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Propagate(AbstractMethod):
     """Relevance R_t = Σ_d x_td · ∂f/∂x_td with the backward pass of a recipe [Ali 2022; Achtibat 2024; …].
 
-    Inputs + sinks = target; the sinks and the error are in `Explanation.conservation`.
+    Inputs + sinks = target; the sinks, the error, and the error that rounding may leave in the model's precision are in
+    `Explanation.conservation`.
     """
 
     recipe: Recipe | str = DEFAULT_RECIPE
@@ -104,11 +108,11 @@ class Propagate(AbstractMethod):
             return self._of_one(model, examples[0], targets)
         batch = model.collate(examples, targets, even=self.at == "word" and may_play(model, examples, targets))
         done, names = self.run(model, batch, targets)
-        receipts = self._receipts(model, batch, targets, done)
+        relevance = model.all_scores(done.relevance, batch)
+        receipts = self._receipts(model, batch, targets, done, relevance)
         predictions = model.predictions(done.outputs, batch)
         scores, stamp = done.target.tolist(), self.stamped(model)
         copied = {name for name, value in stamp.items() if isinstance(value, dict)}
-        relevance = model.all_scores(done.relevance, batch)
         return [
             model.explanation(
                 example,
@@ -133,18 +137,22 @@ class Propagate(AbstractMethod):
         each = propagate_each(
             model.forward, batch, targets=asked, recipe=self.resolved(), receipt=self.booked, at=self.at
         )
-        return [
-            self.build(
-                model,
-                example,
-                scores=model.scores_of(done.relevance, batch, 0),
-                target=scores.names[0],
-                target_score=float(done.target[0]),
-                prediction=model.predictions(done.outputs, batch)[0],
-                conservation=_receipts(done, complete=self.booked == "full")[0],
+        complete, unit = self.booked == "full", unit_of(model)
+        made = []
+        for done, scores in zip(each, asked, strict=True):
+            relevance = model.scores_of(done.relevance, batch, 0)
+            made.append(
+                self.build(
+                    model,
+                    example,
+                    scores=relevance,
+                    target=scores.names[0],
+                    target_score=float(done.target[0]),
+                    prediction=model.predictions(done.outputs, batch)[0],
+                    conservation=_receipts(done, [relevance], unit, complete=complete)[0],
+                )
             )
-            for done, scores in zip(each, asked, strict=True)
-        ]
+        return made
 
     def run(
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
@@ -161,15 +169,21 @@ class Propagate(AbstractMethod):
         return done, scores.names
 
     def _receipts(
-        self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget], done: Propagation
+        self,
+        model: AbstractAdapter,
+        batch: ExampleBatch,
+        targets: Sequence[AbstractTarget],
+        done: Propagation,
+        scores: Sequence[np.ndarray],
     ) -> list[Conservation]:
         complete = self.booked == "full"
         if complete and batch.examples > 1 and not done.is_split:
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
-            return [receipt for single in alone for receipt in _receipts(single, complete=True)]
-        return _receipts(done, complete=complete)
+            pairs = zip(alone, scores, strict=True)
+            return [r for single, own in pairs for r in _receipts(single, [own], unit_of(model), complete=True)]
+        return _receipts(done, scores, unit_of(model), complete=complete)
 
 
 def is_one(examples: Sequence[Example]) -> bool:
@@ -177,15 +191,24 @@ def is_one(examples: Sequence[Example]) -> bool:
     return len(examples) > 1 and all(e is examples[0] for e in examples)
 
 
-def _receipts(done: Propagation, *, complete: bool) -> list[Conservation]:
+def unit_of(model: AbstractAdapter) -> float:
+    """What rounding may take of all that is on a receipt, see `Conservation.tolerance`."""
+    blocks = model.once("blocks", lambda: max(1, len(blocks_of(model.module))))
+    rounded = max(torch.finfo(model.dtype).eps, torch.finfo(torch.float32).eps) / 2  # parts are in float32 in any case
+    return float(ROUNDING * rounded * blocks**0.5)
+
+
+def _receipts(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:
     """The account of each example."""
     kinds = list(done.sinks) if complete else []
     amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])
     unruled = tuple(sorted(done.unruled))
     made = []
-    for inputs, target, *held in amounts.T.tolist():
-        receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete)
-        if complete and abs(receipt.error) > NOTICED * receipt.scale:
+    for (inputs, target, *held), own in zip(amounts.T.tolist(), scores, strict=True):
+        moved = float(np.abs(own).sum()) + abs(target) + sum(map(abs, held))
+        tolerance = unit * moved if complete else 0.0
+        receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete, tolerance)
+        if complete and abs(receipt.error) > max(tolerance, NOTICED * receipt.scale):
             receipt = replace(receipt, unruled=tuple(sorted({*unruled, *done.bypasses})))
         made.append(receipt)
     return made
