@@ -138,6 +138,19 @@ def test_another_model_is_another_recording(played):
     assert len(played) == count + 1
 
 
+def test_a_switch_in_python_is_another_recording(played):
+    made = build("sequence-classification", "bert")
+    ids = {"input_ids": torch.randint(5, 90, (3, 9))}
+    model = whence.load(made.model)
+    made.model.bert.active_adapters = ["one"]
+    for _ in range(3):
+        whence.explain(model, ids)
+    count = len(played)
+    made.model.bert.active_adapters = []
+    whence.explain(model, ids)
+    assert len(played) == count
+
+
 def test_what_looks_at_its_input_is_computed(played, monkeypatch):
     """A number that Python took from the batch it was recorded with is found out, and nothing is played."""
 

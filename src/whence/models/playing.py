@@ -30,6 +30,9 @@ SMALL = 2e13
 """Weights times tokens up to which a GPU waits for Python."""
 SHARE = 0.1
 """Part of a GPU's memory that the recordings of a model may hold: the rest is for others."""
+PLAIN = frozenset({bool, int, float, str})
+SETTINGS = PLAIN | {list, tuple}
+"""What a module may hold that changes what it does, and no tensor shows."""
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
 HALF = 0.1
 """How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
@@ -111,10 +114,12 @@ class Player:
 
     @cached_property
     def _state(self) -> Hashable:
-        """The model as it is: a recording reads its weights where they were, and runs the modules that it had."""
-        held: list[int] = []
+        """The model as it is: a recording reads its weights where they were, and runs the modules that it had as they
+        were set (an adapter that is switched off is a flag in Python)."""
+        held: list[Any] = []
         for module in modules_in(self.model.module):
             held += (len(module._forward_hooks), len(module._forward_pre_hooks), id(module))
+            held += [v if type(v) in PLAIN else repr(v) for v in module.__dict__.values() if type(v) in SETTINGS]
             for tensors in (module._parameters, module._buffers):
                 if tensors:
                     held += [t.data_ptr() for t in tensors.values() if t is not None]
