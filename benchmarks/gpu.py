@@ -241,8 +241,8 @@ def _precision_lines(found: dict[str, Any]) -> list[str]:
         "## Precision",
         "",
         f"BERT and Llama of 12 blocks, hidden size 256, random weights, 16 × 64 tokens ({found['device']}): the "
-        "distance of scores from those of the same model in float64, over their size, the median of 16 inputs; in brackets the "
-        "largest error of a receipt over its tolerance.",
+        "distance of scores from those of the same model in float64, over their size, the median of 16 inputs; in "
+        "brackets the largest error of a receipt over its tolerance.",
         "",
         _line(["model", "method", *kinds]),
         _line(["---", "---", *["---:"] * 3]),
