@@ -12,7 +12,6 @@ import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import torch
@@ -37,7 +36,7 @@ from whence.core.propagation import (
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 
-__all__ = ["Aim", "CannotRecord", "Played", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
+__all__ = ["Aim", "CannotRecord", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
 
 DEVICES = ("cuda",)
 """Where passes are recorded."""
@@ -116,14 +115,6 @@ class CudaTape(Tape):
         with torch.cuda.graph(graph, pool=self.pool, stream=self.stream, capture_error_mode="thread_local"):
             work()
         return graph.replay
-
-
-@dataclass(frozen=True)
-class Played:
-    """What a recording gave for a batch, on the CPU."""
-
-    done: Propagation
-    outputs: list[Tensor]
 
 
 Choice = Callable[[list[Tensor]], Sequence[Aim]]
@@ -225,8 +216,8 @@ class Recording:
         rows = int(name in self.by_example)
         return held.shape[rows:] == value.shape[rows:] and held.dtype == value.dtype and len(value) <= len(held)
 
-    def play(self, batch: Batch, choose: Choice) -> Played:
-        """The pass for a batch that fits in."""
+    def play(self, batch: Batch, choose: Choice) -> Propagation:
+        """The pass for a batch that fits in; everything it gave is on the CPU."""
         rows = batch.examples
         with torch.no_grad(), torch.inference_mode(False):
             self._fill(batch.inputs)
@@ -241,7 +232,7 @@ class Recording:
             numbers = self.numbers.cpu()
             relevance = {name: r[:rows].cpu() for name, r in self.relevance.items()}
         found = account(numbers, self.examples, ledger, self.outputs[0].dtype, rows)
-        done = Propagation(
+        return Propagation(
             relevance=relevance,
             target=found.target.float(),
             inputs=found.inputs,
@@ -251,7 +242,6 @@ class Recording:
             is_split=ledger is None or ledger.is_split,
             bypassed=lambda: self.bypasses,
         )
-        return Played(done, outputs)
 
     def _fill(self, inputs: dict[str, Any]) -> None:
         for name, held in self.batch.inputs.items():

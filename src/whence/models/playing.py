@@ -162,8 +162,7 @@ class Player:
             near.update(zip(self.model.fields, outputs, strict=True))
             return self._aims(near)
 
-        played = recording.play(replace(self.batch, inputs=inputs), choose)
-        return replace(played.done, outputs=near)
+        return replace(recording.play(replace(self.batch, inputs=inputs), choose), outputs=near)
 
     def _aims(self, near: dict[str, Tensor]) -> list[Aim]:
         """The terms of all targets, as the recording wants them."""
