@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import itertools
 import pickle
 
 import numpy as np
@@ -16,6 +17,7 @@ from tests import small
 from whence.core import recording
 from whence.core.recording import Recordings, Tape
 from whence.methods.explaining import as_method, explain_examples
+from whence.models import playing
 from zoo.build import build
 
 TASKS = {
@@ -66,7 +68,7 @@ def test_played_is_computed(family, method, played, monkeypatch):
     for n in range(3):
         found = whence.explain(model, others(inputs, n), method, receipt="full")
     assert played, "nothing was recorded"
-    assert model.recordings._of(next(iter(model.recordings._made))[0])[0][1] is not None
+    assert len(model.recordings)
     monkeypatch.setattr(recording, "DEVICES", ())
     same(found, whence.explain(model, others(inputs, 2), method, receipt="full"))
 
@@ -94,12 +96,19 @@ def test_outputs_at_every_token(kind, played, monkeypatch):
     same([found], [whence.explain(model, other)])
 
 
-def test_fewer_rows_than_were_recorded(played, monkeypatch):
-    made = build("sequence-classification", "bert")
-    ids = torch.randint(5, 90, (6, 9))
-    model = whence.load(made.model)
+def recorded(rows: int = 3, **settings):
+    """A model that was asked often enough, and what it was asked."""
+    module, ids = build("sequence-classification", "bert").model, torch.randint(5, 90, (rows, 9))
+    for name, value in settings.items():
+        setattr(module.bert, name, value)
+    model = whence.load(module)
     for _ in range(3):
         whence.explain(model, {"input_ids": ids})
+    return model, ids
+
+
+def test_fewer_rows_than_were_recorded(played, monkeypatch):
+    model, ids = recorded(rows=6)
     before = len(played)
     found = whence.explain(model, {"input_ids": ids[2:5].flip(1)})
     assert len(played) == before + 1
@@ -108,11 +117,7 @@ def test_fewer_rows_than_were_recorded(played, monkeypatch):
 
 
 def test_targets_are_chosen_for_each_batch(played, monkeypatch):
-    made = build("sequence-classification", "bert")
-    ids = torch.randint(5, 90, (3, 9))
-    model = whence.load(made.model)
-    for _ in range(3):
-        whence.explain(model, {"input_ids": ids})
+    model, ids = recorded()
     target = [whence.contrast(0, 1), 1, 0]
     found = whence.explain(model, {"input_ids": ids}, target=target)
     monkeypatch.setattr(recording, "DEVICES", ())
@@ -121,34 +126,38 @@ def test_targets_are_chosen_for_each_batch(played, monkeypatch):
 
 def test_another_model_is_another_recording(played):
     """Weights that moved, a hook: what was recorded holds no longer."""
-    made = build("sequence-classification", "bert")
-    ids = {"input_ids": torch.randint(5, 90, (3, 9))}
-    model = whence.load(made.model)
-    for _ in range(3):
-        whence.explain(model, ids)
+    model, ids = recorded()
     count = len(played)
-    handle = made.model.register_forward_hook(lambda module, args, out: None)
-    whence.explain(model, ids)
+    handle = model.module.register_forward_hook(lambda module, args, out: None)
+    whence.explain(model, {"input_ids": ids})
     assert len(played) == count
     handle.remove()
-    whence.explain(model, ids)
+    whence.explain(model, {"input_ids": ids})
     assert len(played) == count + 1
-    made.model.classifier.weight = nn.Parameter(made.model.classifier.weight.clone())
-    whence.explain(model, ids)
+    model.module.classifier.weight = nn.Parameter(model.module.classifier.weight.clone())
+    whence.explain(model, {"input_ids": ids})
     assert len(played) == count + 1
 
 
 def test_a_switch_in_python_is_another_recording(played):
-    made = build("sequence-classification", "bert")
-    ids = {"input_ids": torch.randint(5, 90, (3, 9))}
-    model = whence.load(made.model)
-    made.model.bert.active_adapters = ["one"]
-    for _ in range(3):
-        whence.explain(model, ids)
+    model, ids = recorded(active_adapters=["one"])
     count = len(played)
-    made.model.bert.active_adapters = []
-    whence.explain(model, ids)
+    model.module.bert.active_adapters = []
+    whence.explain(model, {"input_ids": ids})
     assert len(played) == count
+
+
+def test_they_hold_a_part_of_the_memory_and_no_more(played, monkeypatch):
+    reserved = itertools.count(step=60)
+    monkeypatch.setattr(playing, "_reserved", lambda device: next(reserved))
+    monkeypatch.setattr(playing, "_whole", lambda device: 1000.0)
+    model, ids = recorded()
+    assert len(model.recordings) == 1
+    for length in (16, 24):
+        for _ in range(4):
+            whence.explain(model, {"input_ids": ids.repeat(1, 3)[:, :length]})
+    assert len(model.recordings) == 1  # the next would be 120 of 100
+    assert model.recordings.held == 120
 
 
 def test_what_looks_at_its_input_is_computed(played, monkeypatch):
@@ -178,9 +187,8 @@ def test_what_looks_at_its_input_is_computed(played, monkeypatch):
 
 
 def test_a_function_as_target_is_computed(played):
-    made = build("sequence-classification", "bert")
     ids = {"input_ids": torch.randint(5, 90, (3, 9))}
-    model = whence.load(made.model)
+    model = whence.load(build("sequence-classification", "bert").model)
     for _ in range(4):
         whence.explain(model, ids, target=lambda outputs: outputs.logits[:, 0])
     assert not played

@@ -132,10 +132,10 @@ class Recording:
         recipe: Recipe,
         receipt: Receipt,
         tape: Tape,
-        by_example: frozenset[str] = frozenset(),
+        by_example: frozenset[str],
     ):
         self.forward, self.read, self.recipe, self.receipt = forward, read, recipe, receipt
-        self.by_example = by_example or frozenset(batch.names)
+        self.by_example = by_example
         """Inputs that have one row for each example."""
         self.examples = even_rows(batch.examples)
         held = {
@@ -206,18 +206,8 @@ class Recording:
 
     # -- playing ---------------------------------------------------------------------------------------------
 
-    def takes(self, inputs: dict[str, Any]) -> bool:
-        """Whether a batch fits in: as it is, or with some rows left over."""
-        return all(self._fits(name, value, inputs[name]) for name, value in self.batch.inputs.items())
-
-    def _fits(self, name: str, held: Any, value: Any) -> bool:
-        if not isinstance(held, Tensor):
-            return bool(held == value)
-        rows = int(name in self.by_example)
-        return held.shape[rows:] == value.shape[rows:] and held.dtype == value.dtype and len(value) <= len(held)
-
     def play(self, batch: Batch, choose: Choice) -> Propagation:
-        """The pass for a batch that fits in; everything it gave is on the CPU."""
+        """The pass for a batch of the same shapes, with as many rows or fewer; everything it gave is on the CPU."""
         rows = batch.examples
         with torch.no_grad(), torch.inference_mode(False):
             self._fill(batch.inputs)
@@ -283,20 +273,23 @@ class Recordings:
     def __reduce__(self) -> Any:
         return Recordings, ()  # they belong to a device and a process
 
-    def find(self, key: Hashable, inputs: dict[str, Any], rows: int) -> Recording | None:
-        """The smallest recording that a batch fits in."""
-        for (held, size), recording in sorted(self._of(key), key=lambda item: item[0][1]):
-            if recording is not None and rows <= size <= FEWEST * rows and recording.takes(inputs):
-                self._made.move_to_end((held, size))
-                return recording
-        return None
-
-    def _of(self, key: Hashable) -> list[tuple[tuple[Hashable, int], Recording | None]]:
-        return [item for item in self._made.items() if item[0][0] == key]
+    def find(self, key: Hashable, rows: int) -> Recording | None:
+        """The smallest recording with room for so many rows. The key names all that a recording holds for but these."""
+        fits = [
+            size
+            for (held, size), recording in self._made.items()
+            if held == key and recording is not None and rows <= size <= FEWEST * rows
+        ]
+        if not fits:
+            return None
+        self._made.move_to_end((key, min(fits)))
+        return self._made[key, min(fits)]
 
     def is_due(self, key: Hashable, rows: int) -> bool:
         """Whether a pass of this size was seen often enough, and was not tried before."""
         here = (key, even_rows(rows))
+        if len(self._seen) > 100 * MOST:  # a model that is another one every time
+            self._seen.clear()
         self._seen[here] += 1
         return here not in self._made and self._seen[here] >= OFTEN
 
@@ -310,6 +303,9 @@ class Recordings:
         self._made[key, even_rows(rows)] = recording
         while len(self._made) > MOST:
             self._made.popitem(last=False)
+
+    def __len__(self) -> int:
+        return sum(recording is not None for recording in self._made.values())
 
     def clear(self) -> None:
         """Give their memory back."""

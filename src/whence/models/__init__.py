@@ -7,6 +7,7 @@ image     image classifiers                       targets   the scalar that is e
 plain     any nn.Module                           scoring   many perturbed inputs
 loading   names, folders, objects in memory       tokens    spelling, offsets, words
 asking    the scores of a batch's targets         playing   small batches from recorded passes
+inspecting  what a module says of itself
 """
 
 from whence.models.adapter import AbstractAdapter

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import copy
-import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -21,10 +20,11 @@ from whence.core.numerics import widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
+from whence.models.inspecting import Shell, accepted_by, labels_of, modules_in
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
 from whence.results import Explanation, Part, Prediction
 
-__all__ = ["AbstractAdapter", "Kind", "modules_in"]
+__all__ = ["AbstractAdapter", "Kind"]
 
 MOVED = 2**26
 """Numbers that are worth moving to the CPU to be looked at there."""
@@ -49,8 +49,8 @@ class AbstractAdapter(ABC):
         self.module = module
         self.check_training()
         self.name = name or type(module).__name__
-        self.labels = tuple(labels) or (() if self.speaks else _labels_of(module))
-        self._accepted = _accepted_by(module)
+        self.labels = tuple(labels) or (() if self.speaks else labels_of(module))
+        self._accepted = accepted_by(module)
         self._facts: dict[str, Any] = {}
         self.recordings = recording.Recordings()
         """Passes over small batches, to be played again."""
@@ -127,7 +127,7 @@ class AbstractAdapter(ABC):
     def without_weights(self) -> AbstractAdapter:
         """An adapter that can encode and no more."""
         light = copy.copy(self)
-        light.module = _Shell(self.config)
+        light.module = Shell(self.config)
         return light
 
     @property
@@ -483,43 +483,9 @@ class AbstractAdapter(ABC):
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
 
 
-def modules_in(module: nn.Module) -> Iterator[nn.Module]:
-    """A module and all its parts, some perhaps twice: what `modules()` says, several times as fast."""
-    todo: list[nn.Module | None] = [module]
-    while todo:
-        here = todo.pop()
-        if here is not None:
-            yield here
-            todo.extend(here._modules.values())
-
-
-class _Shell(nn.Module):
-    """Stands for a model where only its configuration is needed."""
-
-    def __init__(self, config: Any):
-        super().__init__()
-        self.config = config
-        self.eval()
-
-
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:
     """A property of all features, where every source has it."""
     if len(parts) == 1:
         return tuple(getattr(parts[0], name))
     held = [getattr(part, name) for part in parts]
     return tuple(item for part in held for item in part) if all(held) else ()
-
-
-def _labels_of(module: nn.Module) -> tuple[str, ...]:
-    names = getattr(getattr(module, "config", None), "id2label", None) or {}
-    return tuple(str(names[key]) for key in sorted(names, key=int))
-
-
-def _accepted_by(module: nn.Module) -> frozenset[str]:
-    """The arguments that a model takes by name. A wrapper that takes anything hands it to the model inside."""
-    own = inspect.signature(module.forward).parameters
-    names = {n for n, p in own.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
-    if any(p.kind == p.VAR_KEYWORD for p in own.values()):
-        within = (inspect.signature(m.forward).parameters for m in list(module.modules())[1:])
-        names |= set(next((inner for inner in within if "input_ids" in inner), ())) - {"use_cache"}
-    return frozenset(names)

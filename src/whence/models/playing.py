@@ -19,9 +19,10 @@ from whence.core.propagation import Propagation, Receipt
 from whence.core.recipe import Recipe
 from whence.core.recording import Aim, CannotRecord, Recording
 from whence.errors import WhenceError
-from whence.models.adapter import AbstractAdapter, modules_in
+from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
+from whence.models.inspecting import modules_in
 from whence.models.targets import AbstractTarget, Custom, field_of
 
 __all__ = ["Player", "may_play"]
@@ -71,7 +72,7 @@ class Player:
             return None
         with recordings.lock:
             for inputs in self._variants():
-                recording = recordings.find(self._key(inputs), inputs, self.batch.examples)
+                recording = recordings.find(self._key(inputs), self.batch.examples)
                 if recording is not None:
                     try:
                         return self._played(recording, inputs), self.scores.names
@@ -132,8 +133,10 @@ class Player:
         return frozenset(self.batch.rows[0].inputs)
 
     def _recorded(self, inputs: dict[str, Any], computed: Propagation) -> Recording | None:
-        model = self.model
-        before = _reserved(model.device)
+        model, recordings = self.model, self.model.recordings
+        most, before = SHARE * _whole(model.device), _reserved(model.device)
+        if recordings.held > most:
+            return None
         try:
             recording = Recording(
                 model.forward,
@@ -141,15 +144,16 @@ class Player:
                 replace(self.batch, inputs=inputs),
                 self.recipe,
                 self.receipt,
-                model.recordings.tape(model.device),
+                recordings.tape(model.device),
                 self._by_example,
             )
             played = self._played(recording, inputs)
         except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
             return None  # whatever stood in the way, computing goes on as it did
-        model.recordings.held += max(0, _reserved(model.device) - before)
-        if model.recordings.held > SHARE * _whole(model.device):
-            model.recordings.clear()
+        recordings.held += max(0, _reserved(model.device) - before)
+        if recordings.held > most:
+            if not len(recordings):
+                recordings.clear()
             return None
         pairs = [(played.relevance[name], r) for name, r in computed.relevance.items()]
         pairs += [(played.target, computed.target), (played.inputs, computed.inputs)]

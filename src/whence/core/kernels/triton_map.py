@@ -36,6 +36,15 @@ def _block(blocks):
 
 
 @triton.jit
+def _load(at, rows, stride, columns, N, C):
+    """Rows of a matrix, zero outside of it."""
+    return tl.load(
+        at + rows[:, None].to(tl.int64) * stride + columns[None, :],
+        mask=(rows[:, None] < N) & (columns[None, :] < C), other=0.0,
+    )  # fmt: skip
+
+
+@triton.jit
 def _biased(s, M, om, on, smm, smn, NQ, NK, MASK: tl.constexpr):
     """Scores (key, query) in base 2 with the mask in them: 1 says where a query may look, 2 is added."""
     at = M + om[None, :].to(tl.int64) * smm + on[:, None].to(tl.int64) * smn
@@ -53,16 +62,12 @@ def _tile_of(
     MASK: tl.constexpr, PRECISION: tl.constexpr,
 ):  # fmt: skip
     """p (key, query) of a tile, and x of its queries."""
-    q = tl.load(
-        qp + om[:, None].to(tl.int64) * sqn + od[None, :], mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0
-    )
+    q = _load(qp, om, sqn, od, NQ, D)
     lse = tl.load(lp + om, mask=om < NQ, other=float("inf"))
     s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
     if MASK > 0:
         s = _biased(s, mp, om, on, smm, smn, NQ, NK, MASK)
-    x = tl.load(
-        xp + om[:, None].to(tl.int64) * sxn + oc[None, :], mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0
-    )
+    x = _load(xp, om, sxn, oc, NQ, C)
     return tl.math.exp2(s - lse[None, :]), x
 
 
@@ -78,10 +83,7 @@ def _transposed(
     b, key_head = other // (H // G), other % (H // G)
     on = block * BN + tl.arange(0, BN)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
-    k = tl.load(
-        K + b * skb + key_head * skh + on[:, None].to(tl.int64) * skn + od[None, :],
-        mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
-    )  # fmt: skip
+    k = _load(K + b * skb + key_head * skh, on, skn, od, NK, D)
     total = tl.zeros([BN, BC], dtype=tl.float32)
     first = (block * BN // BM) * BM if CAUSAL else 0
     whole = ((block + 1) * BN + BM - 1) // BM * BM if CAUSAL else 0  # from here on every query sees all these keys
@@ -116,19 +118,13 @@ def _log_sum_exp(
     b, h = other // H, other % H
     om = block * BM + tl.arange(0, BM)
     od = tl.arange(0, BD)
-    q = tl.load(
-        Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
-        mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
-    )  # fmt: skip
+    q = _load(Q + b * sqb + h * sqh, om, sqn, od, NQ, D)
     highest = tl.full([BM], float("-inf"), dtype=tl.float32)
     total = tl.zeros([BM], dtype=tl.float32)
     last = tl.minimum(NK, (block + 1) * BM) if CAUSAL else NK
     for start in range(0, last, BN):
         on = start + tl.arange(0, BN)
-        k = tl.load(
-            K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
-            mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
-        )  # fmt: skip
+        k = _load(K + b * skb + (h // G) * skh, on, skn, od, NK, D)
         s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
         if MASK > 0:
             s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
@@ -146,9 +142,9 @@ def _log_sum_exp(
 
 @triton.jit
 def _columns(
-    Q, K, X, V, L, W, M, OUT, scale,
+    Q, K, X, V, L, M, OUT, scale,
     sqb, sqh, sqn, skb, skh, skn, sxb, sxh, sxn, svb, svh, svn, smb, smh, smm, smn,
-    H, G, NQ, NK, D, C,
+    H, G, NQ, NK, D, C, W,
     HELPFUL: tl.constexpr, CAUSAL: tl.constexpr, MASK: tl.constexpr, PRECISION: tl.constexpr,
     BM: tl.constexpr, BN: tl.constexpr, BD: tl.constexpr, BC: tl.constexpr,
 ):  # fmt: skip
@@ -157,23 +153,14 @@ def _columns(
     b, h = other // H, other % H
     on = block * BN + tl.arange(0, BN)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
-    k = tl.load(
-        K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
-        mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
-    )  # fmt: skip
+    k = _load(K + b * skb + (h // G) * skh, on, skn, od, NK, D)
     if HELPFUL:
-        v = tl.load(
-            V + b * svb + (h // G) * svh + on[:, None].to(tl.int64) * svn + oc[None, :],
-            mask=(on[:, None] < NK) & (oc[None, :] < C), other=0.0,
-        )  # fmt: skip
+        v = _load(V + b * svb + (h // G) * svh, on, svn, oc, NK, C)
     total = tl.zeros([BN], dtype=tl.float32)
     first = (block * BN) // BM * BM if CAUSAL else 0
     for start in range(first, NQ, BM):
         om = start + tl.arange(0, BM)
-        q = tl.load(
-            Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
-            mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
-        )  # fmt: skip
+        q = _load(Q + b * sqb + h * sqh, om, sqn, od, NQ, D)
         lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
         w = tl.load(W + b * NQ + om, mask=om < NQ, other=0.0)
         s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
@@ -183,10 +170,7 @@ def _columns(
         if CAUSAL:
             p = tl.where(om[None, :] >= on[:, None], p, 0.0)
         if HELPFUL:
-            x = tl.load(
-                X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
-                mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
-            )  # fmt: skip
+            x = _load(X + b * sxb + h * sxh, om, sxn, oc, NQ, C)
             p = p * tl.maximum(tl.dot(v, tl.trans(x), input_precision=PRECISION), 0.0)
         total += tl.sum(p * w[None, :], 1)
     tl.store(OUT + (b * H + h) * NK + on, total, mask=on < NK)
@@ -205,27 +189,15 @@ def _rows(
     b, h = other // H, other % H
     om = block * BM + tl.arange(0, BM)
     od, oc = tl.arange(0, BD), tl.arange(0, BC)
-    q = tl.load(
-        Q + b * sqb + h * sqh + om[:, None].to(tl.int64) * sqn + od[None, :],
-        mask=(om[:, None] < NQ) & (od[None, :] < D), other=0.0,
-    )  # fmt: skip
-    x = tl.load(
-        X + b * sxb + h * sxh + om[:, None].to(tl.int64) * sxn + oc[None, :],
-        mask=(om[:, None] < NQ) & (oc[None, :] < C), other=0.0,
-    )  # fmt: skip
+    q = _load(Q + b * sqb + h * sqh, om, sqn, od, NQ, D)
+    x = _load(X + b * sxb + h * sxh, om, sxn, oc, NQ, C)
     lse = tl.load(L + (b * H + h) * NQ + om, mask=om < NQ, other=float("inf"))
     total = tl.zeros([BM], dtype=tl.float32)
     last = tl.minimum(NK, (block + 1) * BM) if CAUSAL else NK
     for start in range(0, last, BN):
         on = start + tl.arange(0, BN)
-        k = tl.load(
-            K + b * skb + (h // G) * skh + on[:, None].to(tl.int64) * skn + od[None, :],
-            mask=(on[:, None] < NK) & (od[None, :] < D), other=0.0,
-        )  # fmt: skip
-        v = tl.load(
-            V + b * svb + (h // G) * svh + on[:, None].to(tl.int64) * svn + oc[None, :],
-            mask=(on[:, None] < NK) & (oc[None, :] < C), other=0.0,
-        )  # fmt: skip
+        k = _load(K + b * skb + (h // G) * skh, on, skn, od, NK, D)
+        v = _load(V + b * svb + (h // G) * svh, on, svn, oc, NK, C)
         s = tl.dot(k, tl.trans(q), input_precision=PRECISION) * scale
         if MASK > 0:
             s = _biased(s, M + b * smb + h * smh, om, on, smm, smn, NQ, NK, MASK)
@@ -240,40 +212,32 @@ def columns(
     operator: AttentionOperator, weights: Tensor, values: Tensor | None = None, x: Tensor | None = None
 ) -> Tensor:
     """Σ_q w_q p, with values and x Σ_q w_q p (v · x)⁺: (batch, head, key) in float32."""
-    others = (operator.k, operator.q) if values is None or x is None else (values, x)
-    q, k, v, x = _dense(operator.q, operator.k, *others)
-    batch, heads, queries, width = q.shape
-    keys, channels = k.shape[-2], v.shape[-1]
-    out = torch.empty(batch, heads, keys, device=q.device, dtype=torch.float32)
-    mask, strides, kind = _mask_of(operator)
-    bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
-    bm, bn, warps, stages = _tile_of_sums(max(bd, bc), queries, q.dtype)
-    _columns[(triton.cdiv(keys, bn) * batch * heads,)](
-        q, k, x, v, _lse_of(operator), weights.to(q.device, torch.float32).contiguous(), mask, out,
-        operator.factor * LOG2E,
-        *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
-        heads, operator.group, queries, keys, width, channels,
-        HELPFUL=values is not None, CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
-        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
-    )  # fmt: skip
-    return out
+    helpful = values is not None and x is not None
+    v, x = (values, x) if helpful else (operator.k, operator.q)
+    wide = weights.to(operator.q.device, torch.float32).contiguous()
+    return _summed(_columns, operator, v, x, operator.k.shape[-2], by_key=True, W=wide, HELPFUL=helpful)
 
 
 def rows(operator: AttentionOperator, values: Tensor, x: Tensor) -> Tensor:
     """Σ_k p (v · x)⁺: (batch, head, query) in float32."""
+    return _summed(_rows, operator, values, x, operator.q.shape[-2], by_key=False)
+
+
+def _summed(kernel, operator: AttentionOperator, values, x, length: int, *, by_key: bool, **more: Any) -> Tensor:
+    """One number for each of the keys, or of the queries."""
     q, k, v, x = _dense(operator.q, operator.k, values, x)
     batch, heads, queries, width = q.shape
-    keys, channels = k.shape[-2], v.shape[-1]
-    out = torch.empty(batch, heads, queries, device=q.device, dtype=torch.float32)
+    channels = v.shape[-1]
+    out = torch.empty(batch, heads, length, device=q.device, dtype=torch.float32)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
     bm, bn, warps, stages = _tile_of_sums(max(bd, bc), queries, q.dtype)
-    _rows[(triton.cdiv(queries, bm) * batch * heads,)](
+    kernel[(triton.cdiv(length, bn if by_key else bm) * batch * heads,)](
         q, k, x, v, _lse_of(operator), mask, out, operator.factor * LOG2E,
         *q.stride()[:3], *k.stride()[:3], *x.stride()[:3], *v.stride()[:3], *strides,
-        heads, operator.group, queries, keys, width, channels,
+        heads, operator.group, queries, k.shape[-2], width, channels,
         CAUSAL=operator.causal, MASK=kind, PRECISION=_precision(q.dtype),
-        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
+        BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages, **more,
     )  # fmt: skip
     return out
 

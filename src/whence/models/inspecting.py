@@ -1,0 +1,45 @@
+"""What a module says of itself: its parts, its labels, the arguments it takes."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator
+from typing import Any
+
+from torch import nn
+
+__all__ = ["Shell", "accepted_by", "labels_of", "modules_in"]
+
+
+def modules_in(module: nn.Module) -> Iterator[nn.Module]:
+    """A module and all its parts, some perhaps twice: what `modules()` says, several times as fast."""
+    todo: list[nn.Module | None] = [module]
+    while todo:
+        here = todo.pop()
+        if here is not None:
+            yield here
+            todo.extend(here._modules.values())
+
+
+class Shell(nn.Module):
+    """Stands for a model where only its configuration is needed."""
+
+    def __init__(self, config: Any):
+        super().__init__()
+        self.config = config
+        self.eval()
+
+
+def labels_of(module: nn.Module) -> tuple[str, ...]:
+    names = getattr(getattr(module, "config", None), "id2label", None) or {}
+    return tuple(str(names[key]) for key in sorted(names, key=int))
+
+
+def accepted_by(module: nn.Module) -> frozenset[str]:
+    """The arguments that a model takes by name. A wrapper that takes anything hands it to the model inside."""
+    own = inspect.signature(module.forward).parameters
+    names = {n for n, p in own.items() if p.kind not in (p.VAR_KEYWORD, p.VAR_POSITIONAL)}
+    if any(p.kind == p.VAR_KEYWORD for p in own.values()):
+        within = (inspect.signature(m.forward).parameters for m in list(module.modules())[1:])
+        names |= set(next((inner for inner in within if "input_ids" in inner), ())) - {"use_cache"}
+    return frozenset(names)
