@@ -115,7 +115,6 @@ def maps() -> Iterator[str]:
                     "columns": (fused.columns(weights.cuda()), right.columns(weights)),
                     "helpful columns": (fused.helpful_columns(weights.cuda()), right.helpful_columns(weights)),
                     "helpful rows": (fused.helpful_rows(), right.helpful_rows()),
-                    "rows": (fused.rows(0, [1, 4]), right.rows(0, [1, 4])),
                     "row sums": (fused.row_sums, right.row_sums),
                 }
                 if mask in ("none", "causal", "added"):  # a query that may look nowhere has no gradient to compare

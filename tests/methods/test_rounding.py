@@ -44,3 +44,13 @@ def test_it_is_saved(tmp_path):
     exp = whence.explain("sentiment", "a gem")
     exp.save(tmp_path / "x.json")
     assert whence.Explanation.load(tmp_path / "x.json").conservation.tolerance == exp.conservation.tolerance > 0
+
+
+def test_half_precision_says_what_its_error_is():
+    made = build("sequence-classification", "bert")
+    half, whole = (
+        str(whence.explain(made.model.to(dtype), dict(made.inputs), "exact", 1)[0].conservation)
+        for dtype in (torch.bfloat16, torch.float32)
+    )
+    assert half.endswith(", which is rounding)")
+    assert "rounding" not in whole

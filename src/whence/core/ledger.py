@@ -202,10 +202,6 @@ class Ledger(NoLedger):
             totals[kind] = totals[kind] + amount if kind in totals else amount
         return totals
 
-    def by_kind(self) -> dict[str, Tensor]:
-        """Per kind, one amount per example."""
-        return self.read(self.packed())
-
     def kind_of(self, entry: Entry) -> str:
         """Vectors of a table are positions, unless an index chose few of them for many tokens (types, languages)."""
         return "constant" if entry in self._few else entry.kind.partition("#")[0]

@@ -8,6 +8,9 @@ from typing import Any
 
 __all__ = ["Conservation"]
 
+VISIBLE = 1e-4
+"""Errors from which people ask where they come from, relative to what is summed."""
+
 
 @dataclass(frozen=True)
 class Conservation:
@@ -76,5 +79,7 @@ class Conservation:
         parts = [f"inputs {self.inputs:+.4f}", *(f"{kind} {amount:+.4f}" for kind, amount in self.sinks.items())]
         if not self.complete:
             return f"{parts[0]} of {self.target:+.4f}; the rest was not booked (receipt='full' does)"
-        line = f"{' '.join(parts)} = {self.total:+.4f} of {self.target:+.4f} (error {self.error:+.1e})"
+        rounded = VISIBLE * self.scale < abs(self.error) <= self.tolerance
+        error = f"error {self.error:+.1e}" + (", which is rounding" if rounded else "")
+        line = f"{' '.join(parts)} = {self.total:+.4f} of {self.target:+.4f} ({error})"
         return line + (f"; without a rule: {', '.join(self.unruled)}" if self.unruled else "")

@@ -28,7 +28,6 @@ def asked(m, weights, keys) -> dict[str, torch.Tensor]:
         "helpful rows": m.helpful_rows(),
         "gradient": m.gradient_sums(weights, keys),
         "row sums": m.row_sums,
-        "rows": m.rows(0, [1, 4]),
         "read": m.read_rows().double(),
     }
 

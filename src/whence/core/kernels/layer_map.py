@@ -1,4 +1,4 @@
-"""One attention of a batch as its methods ask for it: sums over rows and columns, few rows, never the whole map.
+"""One attention of a batch as its methods ask for it: sums over rows and columns, never the whole map.
 
 P is (batch, head, query, key), G = ∂score/∂P. A fused call never writes them down: P comes from queries and keys, and
 G = ∂out vᵀ from the gradient of its result. Where the model wrote P down itself, it is there.
@@ -54,10 +54,6 @@ class AbstractMap(ABC):
         """P of some queries at a time: (batch, head, query, key)."""
 
     @abstractmethod
-    def rows(self, n: int, places: list[int]) -> Tensor:
-        """P of some queries of example `n`: (head, query, key)."""
-
-    @abstractmethod
     def read_rows(self) -> Tensor:
         """Which queries the score depends on, (batch, query)."""
 
@@ -101,9 +97,6 @@ class WrittenMap(AbstractMap):
 
     def chunks(self) -> Iterator[tuple[slice, Tensor]]:
         yield slice(0, self.queries), self._p
-
-    def rows(self, n: int, places: list[int]) -> Tensor:
-        return _wide(self.probabilities[n][:, places])
 
     def read_rows(self) -> Tensor:
         return self._g.abs().sum((1, 3)) > 0
@@ -174,20 +167,6 @@ class FusedMap(AbstractMap):
         seen = (mask if mask.dtype == torch.bool else mask > -torch.inf).any(-1)
         shape = (self.examples, self.heads, self.queries)
         return seen.expand(shape).to(self._zeros(1)).mean(1)
-
-    def rows(self, n: int, places: list[int]) -> Tensor:
-        op = self.operator
-        picked = torch.tensor(places, device=op.q.device)
-        q = op.q[n : n + 1, :, picked]
-        mask = op.mask
-        if mask is not None:
-            mask = mask[n : n + 1] if mask.shape[0] > 1 else mask
-            mask = mask[:, :, picked] if mask.shape[-2] > 1 else mask
-        if op.causal:
-            allowed = torch.arange(self.keys, device=q.device) <= picked[:, None]
-            mask = allowed[None, None] if mask is None else mask
-        one = AttentionOperator(q, op.k[n : n + 1], mask, scale=op.scale)
-        return torch.cat([p for _, p in one.in_rows(CHUNK["cuda"])], 2)[0]
 
     def read_rows(self) -> Tensor:
         assert self.out_gradient is not None
