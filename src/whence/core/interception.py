@@ -219,6 +219,9 @@ class Interception(TorchFunctionMode):
             return func(*args, **kwargs)
         if name == "get":
             return self._property(func, args)
+        if name == "to" and isinstance(args[0], nn.Parameter):  # weights are brought: they stay weights
+            moved = func(*args, **kwargs)
+            return moved if moved is args[0] else nn.Parameter(moved.detach(), requires_grad=args[0].requires_grad)
         args, kwargs, tainted = self._own(args, kwargs, inplace)
         if not tainted:
             return self._everywhere(func, name, args, kwargs) if self.everywhere else self._untainted(

@@ -20,7 +20,7 @@ from whence.core.numerics import widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
-from whence.models.inspecting import Shell, accepted_by, labels_of, modules_in
+from whence.models.inspecting import Shell, accepted_by, device_of, is_spread, labels_of, modules_in
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
 from whence.results import Explanation, Part, Prediction
 
@@ -148,7 +148,8 @@ class AbstractAdapter(ABC):
 
     @property
     def device(self) -> torch.device:
-        return next((p.device for p in self.module.parameters()), torch.device("cpu"))
+        """Where its inputs go."""
+        return device_of(self.module)
 
     @property
     def dtype(self) -> torch.dtype:
@@ -190,7 +191,7 @@ class AbstractAdapter(ABC):
     @property
     def replays(self) -> bool:
         """Whether passes over small batches are recorded."""
-        return self.device.type in recording.DEVICES
+        return self.device.type in recording.DEVICES and not is_spread(self.module)
 
     def collate(
         self, examples: Sequence[Example], targets: Sequence[Any] | None = None, *, even: bool = False

@@ -6,9 +6,25 @@ import inspect
 from collections.abc import Iterator
 from typing import Any
 
+import torch
 from torch import nn
 
-__all__ = ["Shell", "accepted_by", "labels_of", "modules_in"]
+__all__ = ["Shell", "accepted_by", "device_of", "is_spread", "labels_of", "modules_in"]
+
+
+def device_of(module: nn.Module) -> torch.device:
+    """Where a module computes, or begins to. Weights that accelerate keeps away are on no device until they run."""
+    found = next((p.device for p in module.parameters()), torch.device("cpu"))
+    if found.type != "meta":
+        return found
+    hooks = (getattr(m, "_hf_hook", None) for m in modules_in(module))
+    places = (getattr(part, "execution_device", None) for hook in hooks for part in getattr(hook, "hooks", (hook,)))
+    return torch.device(next((place for place in places if place is not None), "cpu"))
+
+
+def is_spread(module: nn.Module) -> bool:
+    """Whether accelerate moves weights and values about while it runs: several devices, offloading."""
+    return any(hasattr(m, "_hf_hook") for m in modules_in(module))
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:
