@@ -23,8 +23,11 @@ import transformers
 import whence
 from tests.core.helpers import normal
 from tests.core.kernels.cases import MASKS, SHAPES, operator, wanted, written_down
+from whence.core.batch import Batch
 from whence.core.kernels.kept_attention import kept_attention
 from whence.core.kernels.layer_map import FusedMap, WrittenMap
+from whence.core.propagation import propagate
+from whence.core.recipe import recipes
 from zoo.build import build
 
 FAMILIES = {
@@ -95,6 +98,25 @@ def kernels() -> Iterator[str]:
                     gap = float((one.transposed(x.cuda()).cpu().double() - right).abs().max() / right.abs().max())
                     if not gap <= near:
                         yield f"kernel {shape}, {mask}, {dtype}, lse {one.lse is not None}: {gap:.1e}"
+
+
+def gates() -> Iterator[str]:
+    """Gradients of gated products, in any precision, against the formula."""
+    for name, options in (("silu", {}), ("gelu", {}), ("gelu", {"approximate": "tanh"})):
+        for dtype, near in ((torch.float32, 1e-5), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
+            weights = normal(2, 40, 64, seed=1).cuda()
+            x = normal(2, 9, 40, seed=2).cuda()
+            act = partial(getattr(torch.nn.functional, name), **options)
+            found = [
+                propagate(
+                    lambda inputs, w=w: (act(inputs["x"] @ w[0]) * (inputs["x"] @ w[1])).sum((1, 2)),
+                    Batch.of({"x": x.to(w.dtype)}, "x"), target=lambda y: y, recipe=recipes["exact"], receipt="short",
+                ).relevance["x"].double()
+                for w in (weights.to(dtype), weights)
+            ]  # fmt: skip
+            gap = float((found[0] - found[1]).abs().max() / found[1].abs().max())
+            if not gap <= near:
+                yield f"gate {name} {options} {dtype}: {gap:.1e}"
 
 
 def maps() -> Iterator[str]:
@@ -168,6 +190,7 @@ def main() -> int:
     count, begin = 0, time.perf_counter()
     steps = {
         "kernels": kernels,
+        "gates": gates,
         "maps": maps,
         "again": again,
         "recordings": recordings,

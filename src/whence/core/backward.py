@@ -13,6 +13,7 @@ import torch
 from torch import Tensor
 
 __all__ = [
+    "Gradients",
     "detached_layer_norm",
     "gated_product",
     "on_gradient",
@@ -21,6 +22,10 @@ __all__ = [
     "with_slope",
     "with_slope_now",
 ]
+
+
+Gradients = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+"""See `call.Gate`."""
 
 
 def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view: bool = False) -> None:
@@ -133,31 +138,26 @@ def with_slope_now(
 
 
 class _GatedProduct(torch.autograd.Function):
-    """y = f(x) · u for a gate f(x) = s(x) · x with a constant slope s, each factor with its share of the gradient.
+    """y = f(x) · u for an activation f, each factor with its share of the gradient.
 
-    Keeps x and u. The gate itself, which an ordinary product would keep too, is s(x) · x again.
+    Keeps x and u. f(x), which an ordinary product would keep too, is computed again.
     """
 
     @staticmethod
-    def forward(
-        ctx: Any, x: Tensor, u: Tensor, gate: Tensor, slope: Callable[[Tensor], Tensor], share: float
-    ) -> Tensor:
-        ctx.slope, ctx.share = slope, share
+    def forward(ctx: Any, x: Tensor, u: Tensor, gate: Tensor, gradients: Gradients, share: float) -> Tensor:
+        ctx.gradients, ctx.share = gradients, share
         ctx.save_for_backward(x, u)
         return gate * u
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, Tensor, None, None, None]:
         x, u = ctx.saved_tensors
-        sloped = ctx.slope(x).to(grad.dtype).mul_(grad)
-        if ctx.share != 1:
-            sloped.mul_(ctx.share)
-        return sloped * u, sloped.mul_(x), None, None, None
+        return (*ctx.gradients(x, u, grad, ctx.share), None, None, None)
 
 
-def gated_product(x: Tensor, u: Tensor, gate: Tensor, slope: Callable[[Tensor], Tensor], share: float) -> Tensor:
-    """`gate * u` where `gate` = slope(x) · x, each factor with `share` of its gradient."""
-    return _applied(_GatedProduct, x, u, gate.detach(), slope, share)
+def gated_product(x: Tensor, u: Tensor, gate: Tensor, gradients: Gradients, share: float) -> Tensor:
+    """`gate * u` where `gate` = f(x), each factor with `share` of its gradient."""
+    return _applied(_GatedProduct, x, u, gate.detach(), gradients, share)
 
 
 class _DetachedLayerNorm(torch.autograd.Function):

@@ -206,10 +206,11 @@ def mark_role(out: Any, role: str | None) -> None:
 
 
 class Gate(NamedTuple):
-    """What an activation was computed from, f(x) = slope(x) · x: a product with it needs no more."""
+    """What an activation f was computed from: a product with it needs no more."""
 
     x: Tensor
-    slope: Callable[[Tensor], Tensor]
+    gradients: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
+    """From x, the other factor u, the gradient of their product and the share of each: the gradients of x and u."""
 
 
 def gate_of(x: Any) -> Gate | None:

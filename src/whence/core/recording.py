@@ -21,7 +21,7 @@ from whence.core.batch import Batch
 from whence.core.interception import Interception
 from whence.core.ledger import Ledger
 from whence.core.memory import planned
-from whence.core.numerics import widened
+from whence.core.numerics import at_hand, widened
 from whence.core.propagation import (
     Forward,
     Propagation,
@@ -118,7 +118,7 @@ class CudaTape(Tape):
 
 
 Choice = Callable[[list[Tensor]], Sequence[Aim]]
-"""Outputs, on the CPU, to the terms of the targets."""
+"""Outputs at hand to the terms of the targets."""
 
 
 class Recording:
@@ -207,12 +207,15 @@ class Recording:
     # -- playing ---------------------------------------------------------------------------------------------
 
     def play(self, batch: Batch, choose: Choice) -> Propagation:
-        """The pass for a batch of the same shapes, with as many rows or fewer; everything it gave is on the CPU."""
+        """The pass for a batch of the same shapes, with as many rows or fewer.
+
+        What it gave is a copy, on the CPU unless it is large.
+        """
         rows = batch.examples
         with torch.no_grad(), torch.inference_mode(False):
             self._fill(batch.inputs)
             self._play_there()
-            outputs = [value[:rows].cpu() for value in self.outputs]
+            outputs = [at_hand(value[:rows]) for value in self.outputs]
             aims = choose(outputs)
             if len(aims) > self.slots:
                 raise CannotRecord(f"{len(aims)} terms for {self.slots} places")

@@ -203,10 +203,10 @@ def _receipts(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, c
     kinds = list(done.sinks) if complete else []
     amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])
     unruled = tuple(sorted(done.unruled))
+    moved = amounts[1:].abs().sum(0).tolist()
     made = []
-    for (inputs, target, *held), own in zip(amounts.T.tolist(), scores, strict=True):
-        moved = float(np.abs(own).sum()) + abs(target) + sum(map(abs, held))
-        tolerance = unit * moved if complete else 0.0
+    for (inputs, target, *held), rest, own in zip(amounts.T.tolist(), moved, scores, strict=True):
+        tolerance = unit * (float(np.abs(own).sum()) + rest) if complete else 0.0
         receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete, tolerance)
         if complete and abs(receipt.error) > max(tolerance, NOTICED * receipt.scale):
             receipt = replace(receipt, unruled=tuple(sorted({*unruled, *done.bypasses})))

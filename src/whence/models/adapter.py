@@ -16,7 +16,7 @@ from whence import cancel
 from whence.core import memory, recording
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
-from whence.core.numerics import widened
+from whence.core.numerics import at_hand, widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.example import Example, ExampleBatch, Features
@@ -26,8 +26,6 @@ from whence.results import Explanation, Part, Prediction
 
 __all__ = ["AbstractAdapter", "Kind"]
 
-MOVED = 2**26
-"""Numbers that are worth moving to the CPU to be looked at there."""
 Kind = Literal["text", "image", "module"]
 """What a model reads."""
 
@@ -276,11 +274,9 @@ class AbstractAdapter(ABC):
         if self.device.type == "cpu":
             return outputs
         try:
-            found = {field: field_of(outputs, field).detach() for field in self.fields}
+            return {field: at_hand(field_of(outputs, field)) for field in self.fields}
         except InputError:
             return outputs
-        small = all(value.numel() <= MOVED for value in found.values())
-        return {field: value.float().cpu() for field, value in found.items()} if small else outputs
 
     def sum_of_terms(self, outputs: Any, batch: ExampleBatch, terms: Sequence[Sequence[Term]]) -> Tensor:
         """One score per example from its terms, in few indexing operations."""
@@ -472,7 +468,7 @@ class AbstractAdapter(ABC):
             logits = field_of(outputs, self.fields[0])
         except InputError:
             return
-        if torch.isfinite(logits).all() or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
+        if _finite(logits) or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
             return
         broken = next((n for n, p in self.module.named_parameters() if not torch.isfinite(p).all()), None)
         if broken:
@@ -482,6 +478,12 @@ class AbstractAdapter(ABC):
                 "the model's output overflows in float16. Load it with dtype='bfloat16' or dtype='float32'"
             )
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
+
+
+def _finite(values: Tensor) -> bool:
+    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
+        return bool(torch.isfinite(values).all())
+    return bool(np.isfinite(values.detach().numpy()).all())  # in one thread
 
 
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:

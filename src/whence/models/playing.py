@@ -171,13 +171,18 @@ class Player:
     def _aims(self, near: dict[str, Tensor]) -> list[Aim]:
         """The terms of all targets, as the recording wants them."""
         self.scores.choose(near)
-        order = {field: n for n, field in enumerate(self.model.fields)}
-        return [
-            Aim(order[term.field], _flat(near[term.field], (n, *self.model.placed_in(self.batch, n, term.place))), n,
-                term.weight)
-            for n, terms in enumerate(self.scores.terms)
-            for term in terms
-        ]  # fmt: skip
+        places: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
+        for n, field in enumerate(self.model.fields):
+            shape = tuple(near[field].shape)
+            places[field] = n, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+        follows = self.model.follows is not None
+        aims = []
+        for n, terms in enumerate(self.scores.terms):
+            for term in terms:
+                output, shape, strides = places[term.field]
+                place = self.model.placed_in(self.batch, n, term.place) if follows else term.place
+                aims.append(Aim(output, _flat(shape, strides, (n, *place)), n, term.weight))
+        return aims
 
 
 def _reserved(device: torch.device) -> int:
@@ -189,13 +194,10 @@ def _whole(device: torch.device) -> float:
     return torch.cuda.get_device_properties(device).total_memory if device.type == "cuda" else float("inf")
 
 
-def _flat(value: Tensor, place: tuple[int, ...]) -> int:
-    if len(place) != value.dim():
+def _flat(shape: tuple[int, ...], strides: tuple[int, ...], place: tuple[int, ...]) -> int:
+    if len(place) != len(shape):
         raise CannotRecord("a term that is no single number")
-    return sum(
-        index % size * prod(value.shape[d + 1 :])
-        for d, (index, size) in enumerate(zip(place, value.shape, strict=True))
-    )
+    return sum([index % size * stride for index, size, stride in zip(place, shape, strides, strict=True)])
 
 
 def _near(a: Tensor, b: Tensor, dtype: torch.dtype) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import cached_property
+from itertools import chain
 from typing import Any, ClassVar
 
 import numpy as np
@@ -134,24 +135,32 @@ class TextAdapter(AbstractAdapter):
         row = {k: torch.tensor(v) for k, v in encoding.items() if k in self._accepted or k == "input_ids"}
         if "attention_mask" in self._accepted:
             row.setdefault("attention_mask", torch.ones_like(row["input_ids"]))
-        ids = encoding["input_ids"]
+        return self._example(row, encoding["input_ids"], backend, texts)
+
+    def _example(self, row: dict[str, Tensor], ids: Sequence[int], backend: Any, texts: Sequence[Any]) -> Example:
         spans = spans_of(self.tokenizer, ids, backend, texts)
         shown = "\n".join(t if isinstance(t, str) else " ".join(t) for t in texts)
         return Example(row, (Features(self.sources[0], (len(ids),), **spans),), text=shown)
 
     def encode_some(self, items: Sequence[Any], **options: Any) -> list[Example | None]:
-        """Texts go through a fast tokenizer together; what is no plain text, or too long, one by one."""
+        """Texts go through a fast tokenizer together; what is no plain text, or too long, one by one.
+
+        Their tensors are cut from one: every operation on a small one is a chance to lose the turn to another thread.
+        """
         made: list[Example | None] = [None] * len(items)
         plain = [n for n, item in enumerate(items) if isinstance(item, str) and item.strip()]
         own = type(self).encode_one is TextAdapter.encode_one
         if not own or len(plain) < 2 or not getattr(self.tokenizer, "is_fast", False):
             return made
         encoding = self.tokenizer([items[n] for n in plain], verbose=False)
-        names, limit = list(encoding), self.limit
+        ids = encoding["input_ids"]
+        cut = {k: _cut(v, ids) for k, v in encoding.items() if k in self._accepted or k == "input_ids"}
+        if "attention_mask" in self._accepted:
+            cut.setdefault("attention_mask", _cut([[1] * len(row) for row in ids], ids))
         for place, n in enumerate(plain):
-            row = {name: encoding[name][place] for name in names}
-            if row["input_ids"] and (limit is None or len(row["input_ids"]) <= limit):
-                made[n] = self._read(row, encoding.encodings[place], [items[n]])
+            if ids[place] and (self.limit is None or len(ids[place]) <= self.limit):
+                row = {name: rows[place] for name, rows in cut.items()}
+                made[n] = self._example(row, ids[place], encoding.encodings[place], [items[n]])
         return made
 
     @property
@@ -262,6 +271,15 @@ class TextAdapter(AbstractAdapter):
             found = next((i for i in known if i is not None), None)
             self._fills[fill] = int(found) if found is not None else self._pad_id or 0
         return self._fills[fill]
+
+
+def _cut(rows: Sequence[Sequence[int]], like: Sequence[Sequence[int]]) -> Sequence[Tensor]:
+    """Rows of numbers, each as long as its row of ids, as parts of one tensor."""
+    sizes = [len(row) for row in like]
+    flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
+    if [len(row) for row in rows] != sizes:
+        raise ValueError("not one number for each token")
+    return torch.from_numpy(flat).split(sizes)
 
 
 def _positions(module: nn.Module) -> int | None:

@@ -9,7 +9,7 @@ import torch
 
 from tests.core.helpers import CLOSE, normal
 from tests.core.kernels.cases import MASKS, SHAPES, operator, written_down
-from whence.core.kernels import attention_map
+from whence.core.kernels import attention_map, triton_kernels
 from whence.core.kernels.layer_map import FusedMap, WrittenMap
 
 
@@ -59,7 +59,7 @@ def test_a_written_map_by_hand():
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize("shape", ["groups", "other keys"])
 def test_triton(shape, mask, dtype):
-    kernels = attention_map.triton_kernels()
+    kernels = triton_kernels("triton_map")
     if kernels is None:
         pytest.skip("Triton is not installed")
     fused, written = both(shape, mask, dtype)

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import importlib
-import importlib.util
 from collections.abc import Iterator
 from dataclasses import dataclass
-from functools import cache
 from typing import Any, Literal
 
 import torch
 import torch.nn.functional as F
 from torch import Tensor
+
+from whence.core.kernels import triton_kernels
 
 __all__ = ["AttentionOperator", "Kernel", "readable"]
 
@@ -20,13 +19,6 @@ FLASH, CUDNN = 1, 3
 Kernel = Literal["cpu", "flash", "cudnn"]
 CHUNK = {"cpu": 2**22, "cuda": 2**27}
 """Elements of the map that exist at one time. On a CPU they should stay in its cache."""
-
-
-@cache
-def triton_kernels() -> Any:
-    """The kernels for GPUs, where Triton is installed. It takes a second to import, and nobody else needs it."""
-    found = importlib.util.find_spec("triton") is not None
-    return importlib.import_module("whence.core.kernels.triton_map") if found else None
 
 
 def readable(mask: Tensor | None) -> Tensor | None:
@@ -126,7 +118,7 @@ class AttentionOperator:
 
     def transposed(self, x: Tensor) -> Tensor:
         """Pᵀ x for x (batch, head, query, channel): (batch, key head, key, channel), groups summed."""
-        kernels = triton_kernels() if self.q.is_cuda else None
+        kernels = triton_kernels("triton_map") if self.q.is_cuda else None
         if kernels is not None and kernels.takes(self, x):
             made: Tensor = kernels.transposed(self, x)
             return made

@@ -14,7 +14,8 @@ from functools import cached_property
 import torch
 from torch import Tensor
 
-from whence.core.kernels.attention_map import CHUNK, AttentionOperator, triton_kernels
+from whence.core.kernels import triton_kernels
+from whence.core.kernels.attention_map import CHUNK, AttentionOperator
 
 __all__ = ["AbstractMap", "FusedMap", "WrittenMap"]
 
@@ -117,7 +118,7 @@ class FusedMap(AbstractMap):
 
     @property
     def _kernels(self) -> object:
-        kernels = triton_kernels() if self.operator.q.is_cuda else None
+        kernels = triton_kernels("triton_map") if self.operator.q.is_cuda else None
         return kernels if kernels is not None and kernels.takes(self.operator, self.operator.q) else None
 
     def columns_by_head(self, weights: Tensor) -> Tensor:

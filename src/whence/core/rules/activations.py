@@ -14,8 +14,9 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.core.backward import with_slope, with_slope_now
+from whence.core.backward import Gradients, with_slope, with_slope_now
 from whence.core.call import Call, Gate, Rule, is_tainted, mark_gate, mark_origin, mark_role, role_of
+from whence.core.kernels import triton_kernels
 from whence.core.recipe import Recipe
 from whence.core.rules.structure import mark_mean
 
@@ -98,6 +99,10 @@ ACTIVATIONS: dict[str, Activation] = {
 }
 
 
+DERIVATIVES = {"silu": torch.ops.aten.silu_backward, "gelu": torch.ops.aten.gelu_backward}
+"""From a gradient and x; of activations that gates are made of."""
+
+
 def slope(call: Call) -> Any:
     """f(x) with the gradient f(x)/x."""
     x = call.argument(0, "input")
@@ -116,11 +121,40 @@ def slope(call: Call) -> Any:
         sloped = _with_options(closed, options)
         out = with_slope(x, call.at, sloped)
         if kind.gated:
-            mark_gate(out, Gate(x, sloped))
+            mark_gate(out, Gate(x, _by_slope(call.name, sloped, options)))
     if call.keeps_books and not (isinstance(at_zero, float) and at_zero == 0):
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
         call.book("constant", out, torch.where(x.detach().isinf(), out.detach(), at_zero))
     return _marked(out, x)
+
+
+def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str, Any]) -> Gradients:
+    """Of y = [s(x)] · x · u."""
+
+    def gradients(x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        kernels = triton_kernels("triton_gate") if x.is_cuda else None
+        kind = kernels and kernels.KINDS.get((name, options.get("approximate", "none" if name == "gelu" else "")))
+        if kind is not None and kernels.takes(x, u, grad):
+            found: tuple[Tensor, Tensor] = kernels.gradients(kind, x, u, grad, share)
+            return found
+        sloped = slope(x).to(grad.dtype).mul_(grad)
+        if share != 1:
+            sloped.mul_(share)
+        return sloped * u, sloped.mul_(x)
+
+    return gradients
+
+
+def _by_derivative(call: Call) -> Gradients:
+    """Of y = f(x) · u."""
+    derivative, options = DERIVATIVES[call.name], {k: v for k, v in call.kwargs.items() if k == "approximate"}
+    evaluate = getattr(F, call.name)
+
+    def gradients(x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        grad = grad if share == 1 else grad * share
+        return derivative(grad * u, x, **options), evaluate(x, **options).mul_(grad)
+
+    return gradients
 
 
 def _with_options(slope: Slope, options: Mapping[str, Any]) -> Callable[[Tensor], Tensor]:
@@ -134,9 +168,9 @@ def _default_shape(call: Call) -> bool:
 
 def _at_zero(call: Call, kind: Activation) -> float | Tensor:
     """f(0), asked of the function itself where arguments (a slope, a bound, a beta) may change it."""
-    if _default_shape(call) and not call.kwargs:
-        return float(kind.at_zero)
     others = {k: v for k, v in call.kwargs.items() if k not in ("inplace", "input", "out")}
+    if _default_shape(call) and not others:
+        return float(kind.at_zero)
     if any(isinstance(v, Tensor) and v.numel() > 1 for v in (*call.args[1:], *others.values())):
         return float(kind.at_zero)
     x = call.argument(0, "input")
@@ -157,7 +191,10 @@ def gradient(call: Call) -> Any:
     x = call.argument(0, "input")
     if not is_tainted(x):
         return call.run()
-    return _marked(call.measure("activation", [x], call.at), x)
+    out = call.measure("activation", [x], call.at)
+    if call.name in DERIVATIVES and not call.keeps_books and len(call.args) == 1:  # what is measured must be reached
+        mark_gate(out, Gate(x, _by_derivative(call)))
+    return _marked(out, x)
 
 
 def gate(call: Call) -> Any:

@@ -61,7 +61,7 @@ def multiply(call: Call) -> Any:
     known = gate_of(gated)
     if known is None or sum(gates) != 1 or a.shape != b.shape or a.dtype != b.dtype:
         return shared(call, share, "product")
-    out = gated_product(known.x, other, gated, known.slope, share)
+    out = gated_product(known.x, other, gated, known.gradients, share)
     if share != 0.5:
         call.book("product", out, out.detach() * (1 - 2 * share))
     return out
