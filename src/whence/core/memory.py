@@ -42,8 +42,9 @@ UNITS = {"": 1, "kib": 2**10, "mib": 2**20, "gib": 2**30, "kb": 10**3, "mb": 10*
 SPARE = 0.1
 """Part of the free memory that is left alone: kernels want some, and pieces of it are too small."""
 
-WORK = 4
-"""What a block takes while it runs again, over what it keeps: results on the way, and their gradients."""
+WORK = 2
+"""What the backward pass of a block takes, over what it keeps: results on the way, and their gradients. The last blocks
+are those that are kept, so that their memory is free again when the first are run again, which takes twice as much."""
 
 _chosen: ContextVar[Memory] = ContextVar("memory", default="auto")
 _local = threading.local()
@@ -189,7 +190,7 @@ class _Plan:
         self.running = None
 
     def _room(self) -> float:
-        """Bytes that are left for blocks to come, less what running one of them again takes."""
+        """Bytes that are left for blocks to come, less what the backward pass of one takes."""
         assert self.weight is not None
         if self.free is None:
             return float("inf")

@@ -279,7 +279,8 @@ def _cut(rows: Sequence[Sequence[int]], like: Sequence[Sequence[int]]) -> Sequen
     flat = np.fromiter(chain.from_iterable(rows), dtype=np.int64)
     if [len(row) for row in rows] != sizes:
         raise ValueError("not one number for each token")
-    return torch.from_numpy(flat).split(sizes)
+    cut: Sequence[Tensor] = torch.from_numpy(flat).split(sizes)
+    return cut
 
 
 def _positions(module: nn.Module) -> int | None:

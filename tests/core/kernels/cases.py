@@ -17,6 +17,7 @@ SHAPES = {  # batch, query heads, key heads, queries, keys, channels
     "groups": (2, 4, 2, 37, 37, 16),
     "one key head": (1, 4, 1, 130, 130, 32),
     "other keys": (1, 2, 2, 70, 40, 24),
+    "whole blocks": (1, 4, 2, 256, 128, 16),
 }
 MASKS = ("none", "causal", "forbidden", "added", "window", "one for all heads")
 

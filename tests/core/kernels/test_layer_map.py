@@ -57,7 +57,7 @@ def test_a_written_map_by_hand():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16])
 @pytest.mark.parametrize("mask", MASKS)
-@pytest.mark.parametrize("shape", ["groups", "other keys"])
+@pytest.mark.parametrize("shape", ["groups", "other keys", "whole blocks"])
 def test_triton(shape, mask, dtype):
     kernels = triton_kernels("triton_map")
     if kernels is None:

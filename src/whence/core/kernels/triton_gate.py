@@ -4,15 +4,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 import torch
 import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["KINDS", "gradients", "takes"]
+__all__ = ["SLOPES", "gradients", "takes"]
 
-KINDS = {("silu", ""): 0, ("gelu", "none"): 1, ("gelu", "tanh"): 2}
-"""Activations x · s(x) by name and shape."""
+SLOPES = ("silu", "gelu")
+"""Activations x · s(x) whose slopes s are known here."""
 BLOCK = 2048
 
 
@@ -42,9 +45,12 @@ def _gate(X, U, G, DX, DU, share, N, KIND: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(DU + at, (g * x).to(DU.dtype.element_ty), mask=at < N)
 
 
-def gradients(kind: int, x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
+def gradients(
+    name: str, options: Mapping[str, Any], x: Tensor, u: Tensor, grad: Tensor, share: float
+) -> tuple[Tensor, Tensor]:
     """Of x and of u in y = [s(x)] · x · u, each with its share."""
     through_x, through_u = torch.empty_like(x), torch.empty_like(u)
     count = x.numel()
+    kind = 0 if name == "silu" else 2 if options.get("approximate") == "tanh" else 1
     _gate[(triton.cdiv(count, BLOCK),)](x, u, grad, through_x, through_u, share, count, KIND=kind, BLOCK=BLOCK)
     return through_x, through_u

@@ -133,9 +133,8 @@ def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str
 
     def gradients(x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
         kernels = triton_kernels("triton_gate") if x.is_cuda else None
-        kind = kernels and kernels.KINDS.get((name, options.get("approximate", "none" if name == "gelu" else "")))
-        if kind is not None and kernels.takes(x, u, grad):
-            found: tuple[Tensor, Tensor] = kernels.gradients(kind, x, u, grad, share)
+        if kernels is not None and name in kernels.SLOPES and kernels.takes(x, u, grad):
+            found: tuple[Tensor, Tensor] = kernels.gradients(name, options, x, u, grad, share)
             return found
         sloped = slope(x).to(grad.dtype).mul_(grad)
         if share != 1:
