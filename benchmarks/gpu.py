@@ -55,7 +55,7 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="write the page to this file instead of printing it")
     parser.add_argument("--json", type=Path, help="write the measurements here, as they come")
     parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from measurements of before")
-    groups = [*GROUPS, "run", "precision"]
+    groups = [*GROUPS, "run", "precision", "profile"]
     parser.add_argument("--only", default=",".join(groups), help="comma-separated: " + ", ".join(groups))
     parser.add_argument("--longest", type=int, default=10**9, help="tokens of the longest inputs")
     parser.add_argument("--data", type=Path, help="folder with the sentences of SST-2, for `run`")
@@ -78,7 +78,7 @@ def _joined(runs: list[dict[str, Any]]) -> dict[str, Any]:
     for run in runs:
         have = {(row["group"], row["shape"]) for row in found["rows"]}
         found["rows"] += [row for row in run["rows"] if (row["group"], row["shape"]) not in have]
-        found |= {name: run[name] for name in ("run", "precision") if name in run}
+        found |= {name: run[name] for name in ("notes", "run", "precision", "profile") if name in run}
     order = {group: n for n, group in enumerate(GROUPS)}
     found["rows"].sort(key=lambda row: (order[row["group"]], _tokens(row["shape"])))
     return found
@@ -101,6 +101,10 @@ def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], given:
     for group in only:
         if group == "precision":
             found["precision"] = {"device": found["device"], "rows": _precision(device)}
+            keep(found)
+            continue
+        if group == "profile":
+            found["profile"] = _profile(_model("llama-8b", device, quick), 64 if quick else 8192)
             keep(found)
             continue
         if group == "run":
@@ -175,7 +179,7 @@ def _lxt(model: AbstractAdapter, ids: torch.Tensor) -> torch.Tensor:
 
 def _one(work: Callable[[], object], times: int, held: int) -> dict[str, Any]:
     try:
-        for _ in range(4 if times > 1 else 0):  # small ones are recorded by then; long ones come last, all is compiled
+        for _ in range(4 if times > 1 else 1):  # small ones are recorded by then, all is compiled
             work()
         _clean()
         spent = [_milliseconds(work) for _ in range(times)]
@@ -213,6 +217,63 @@ def _rate(model: AbstractAdapter, texts: list[dict[str, str]], workers: int) -> 
         spent = time.perf_counter() - begin
     (first, at), (last, end) = ticks[min(workers, len(ticks)) - 1], ticks[-1]
     return {"seconds": spent, "rows_per_s": (last - first) / (end - at) if last > first else len(texts) / spent}
+
+
+KINDS = {
+    "attention": ("sdpa", "flash", "fmha", "cudnn", "_transposed", "_columns", "_rows"),
+    "matrix products": ("nvjet", "gemm", "cutlass", "gemv"),
+}
+"""What is in the names of kernels; all others go over their inputs once."""
+
+
+def _profile(model: AbstractAdapter, length: int) -> dict[str, Any]:
+    """Milliseconds in kernels of each kind, and without any, from the first to the last."""
+    ids = torch.randint(10, model.config.vocab_size - 1, (1, length), device=model.device)
+    inputs = {"input_ids": ids, "attention_mask": torch.ones_like(ids)}
+
+    def forward() -> None:
+        with torch.no_grad():
+            model.module(**inputs, use_cache=False, logits_to_keep=1)
+
+    works: dict[str, Callable[[], object]] = {"forward": forward}
+    for method in PRESETS:
+        works[method] = lambda method=method: whence.explain(model, inputs, method, 1, batch_tokens=2**20)
+    found = {}
+    for name, work in works.items():
+        for _ in range(3):
+            work()
+        torch.cuda.synchronize()
+        with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
+            work()
+            torch.cuda.synchronize()
+        kernels = [e for e in profiler.events() if e.device_type == torch.autograd.DeviceType.CUDA]
+        spent = dict.fromkeys([*KINDS, "the rest"], 0.0)
+        for kernel in kernels:
+            kind = next((k for k, parts in KINDS.items() if any(p in kernel.name for p in parts)), "the rest")
+            spent[kind] += kernel.time_range.elapsed_us() / 1000
+        span = max(k.time_range.end for k in kernels) - min(k.time_range.start for k in kernels)
+        found[name] = {**spent, "none": span / 1000 - sum(spent.values())}
+        print(name, found[name], flush=True)
+    return {"tokens": length, "rows": found}
+
+
+def _profile_lines(found: dict[str, Any]) -> list[str]:
+    kinds = [*KINDS, "the rest", "none"]
+    whole = {name: sum(row.values()) for name, row in found["rows"].items()}
+    lines = [
+        "## Where the time goes",
+        "",
+        f"llama-8b, {found['tokens']:,} tokens: milliseconds in kernels of each kind, and in none, from the first to "
+        "the last. A backward pass has the matrix products of the forward pass once more, and two (a constant map) or "
+        "five products in attention where that has two: what is left to gain is in the last columns.",
+        "",
+        _line(["", *kinds, "all", "over forward"]),
+        _line(["---", *["---:"] * (len(kinds) + 2)]),
+    ]
+    for name, row in found["rows"].items():
+        ratio = f"{whole[name] / whole['forward']:.2f}"
+        lines.append(_line([f"`{name}`", *(f"{row[k]:.0f}" for k in kinds), f"{whole[name]:.0f}", ratio]))
+    return [*lines, ""]
 
 
 def _precision(device: str) -> list[dict[str, Any]]:
@@ -288,6 +349,7 @@ def page(found: dict[str, Any]) -> str:
         '- through `whence.explain`, `memory="auto"`; random weights; batch × tokens without padding',
         "- a cell: milliseconds, in brackets over a plain forward pass in the same run; GiB at the peak over the model "
         "(recorded passes hold their own memory, at most a tenth of the GPU's)",
+        *(f"- {note}" for note in found.get("notes", ())),
         "",
     ]
     for group in dict.fromkeys(row["group"] for row in found["rows"]):
@@ -312,6 +374,7 @@ def page(found: dict[str, Any]) -> str:
             *(_line([n, f"{run[n]['rows_per_s']:,.0f}", f"{run[n]['seconds']:.1f}"]) for n in map(str, WORKERS)),
             "",
         ]
+    lines += _profile_lines(found["profile"]) if "profile" in found else []
     lines += _precision_lines(found["precision"]) if "precision" in found else []
     return "\n".join(lines)
 

@@ -87,13 +87,19 @@ def planned(memory: Memory) -> Iterator[None]:
 def blocks_of(module: nn.Module) -> list[nn.Module]:
     """The blocks of a model, in order: children of the outermost lists whose members are of one kind."""
     found: list[nn.Module] = []
-    inside: set[int] = set()
-    for m in module.modules():
-        if id(m) in inside or not isinstance(m, (nn.ModuleList, nn.Sequential)):
+    seen: set[int] = set()
+    todo = [module]
+    while todo:
+        m = todo.pop()
+        if id(m) in seen:
             continue
-        if len(m) > 1 and len({type(child) for child in m}) == 1 and any(True for _ in m.parameters()):
-            found += [child for child in m if not isinstance(child, torch.jit.ScriptModule)]
-            inside |= {id(part) for child in m for part in child.modules()}
+        seen.add(id(m))
+        children = [child for child in m._modules.values() if child is not None]
+        listed = isinstance(m, (nn.ModuleList, nn.Sequential)) and len(children) > 1
+        if listed and len({type(child) for child in children}) == 1 and any(True for _ in m.parameters()):
+            found += [child for child in children if not isinstance(child, torch.jit.ScriptModule)]
+        else:
+            todo += reversed(children)
     return found
 
 

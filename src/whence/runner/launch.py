@@ -110,7 +110,8 @@ def run(
         id_column: names the rows; default their numbers.
         target: as in `explain`; `target_column` has one for each row.
         executor: "local" (all devices of this machine) or "ray" (a cluster).
-        workers: processes; default one for each device.
+        workers: processes; default one for each device. A small model leaves a GPU waiting for Python: three may share
+            one.
         rows_per_shard, batch_tokens: found by measuring a sample if not given, and kept when the run goes on.
         scores: type of the scores in the output, "float32" or "float16".
         special_tokens, truncate, generate: as in `explain`.
