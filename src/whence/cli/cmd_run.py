@@ -28,7 +28,7 @@ def run(
     target: Target = None,
     target_column: Annotated[str | None, typer.Option(help="Column with a target for each row.")] = None,
     executor: Annotated[str, typer.Option(help="local or ray.")] = "local",
-    workers: Annotated[int | None, typer.Option(help="Processes; default one per device. Several may share a GPU.")] = None,
+    workers: Annotated[int | None, typer.Option(help="Processes; default one per device; more may share it.")] = None,
     rows_per_shard: Annotated[int | None, typer.Option(help="Default: about a minute of work.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens in a batch; default: measured.")] = None,
     scores: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
