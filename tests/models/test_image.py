@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import io
+
 import numpy as np
 import pytest
 import torch
@@ -113,11 +115,90 @@ def test_the_picture_shown_is_what_the_model_saw():
 @pytest.mark.parametrize(
     ("wrong", "says"),
     [
-        (np.zeros((2, 8, 8, 3), np.uint8), "several as a list"),
-        (np.zeros((3, 8, 8), np.uint8), "height, width"),
-        (torch.zeros(3, 16, 16, dtype=torch.uint8), "normalised pixels"),
+        (np.zeros((2, 8, 8, 3, 1), np.uint8), "several as a list"),
+        (np.zeros((5, 8, 8), np.uint8), "height, width"),
+        (np.zeros((8, 8, 3), np.float32), "uint8 values from 0 to 255"),
+        (torch.zeros(3, 16, 16, dtype=torch.int64), "normalised pixels"),
+        (b"no picture at all", "17 bytes can't be read as an image"),
     ],
 )
 def test_arrays_and_tensors_that_are_no_picture(digits, wrong, says):
     with pytest.raises(InputError, match=says):
         whence.explain(digits, wrong)
+
+
+def test_bytes_layouts_and_whole_numbers(digits):
+    """What a file holds, channels first or last, arrays or tensors: one picture."""
+    array = _seven()
+    file = io.BytesIO()
+    Image.fromarray(array).save(file, "png")
+    colours = np.repeat(array[..., None], 3, -1)
+    given = [
+        file.getvalue(),
+        colours,
+        np.moveaxis(colours, -1, 0),
+        torch.from_numpy(colours),
+        array[None],
+        array[..., None],
+    ]
+    wanted = whence.explain(digits, array)
+    for one in given:
+        np.testing.assert_array_equal(whence.explain(digits, one).scores, wanted.scores)
+    many = whence.explain(digits, np.stack([colours, colours]))
+    assert len(many) == 2
+    np.testing.assert_allclose(many[1].scores, wanted.scores, atol=1e-5)
+
+
+class Convolutions(torch.nn.Module):
+    """A model as torchvision has them: one tensor in, one out, no configuration."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.first = torch.nn.Conv2d(3, 4, 7, stride=2, padding=3)
+        self.last = torch.nn.Linear(4, 3)
+
+    def forward(self, x):
+        return self.last(torch.relu(self.first(x)).mean((2, 3)))
+
+
+def _transform(image):
+    """As torchvision's: a picture in, a normalised tensor out."""
+    pixels = torch.from_numpy(np.asarray(image.resize((40, 50)))).permute(2, 0, 1) / 255
+    return (pixels - 0.5) / 0.25
+
+
+_transform.mean, _transform.std = [0.5] * 3, [0.25] * 3
+
+
+def test_a_module_with_a_transform():
+    """What torchvision and timm hand out. Without patches of its own, a model's features are squares."""
+    module = Convolutions().eval()
+    picture = Image.fromarray(np.random.default_rng(0).integers(0, 256, (60, 70, 3), dtype=np.uint8))
+    model = whence.load((module, _transform), labels=["cat", "dog", "bird"])
+    exp = whence.explain(model, picture)
+    pixels = _transform(picture)
+    with torch.no_grad():
+        by_hand = module(pixels[None])[0]
+    assert exp.target == ["cat", "dog", "bird"][int(by_hand.argmax())]
+    assert exp.target_score == pytest.approx(float(by_hand.max()), abs=1e-5)
+    assert exp.scores.shape == (12, 10)  # of 50 × 40 pixels, squares of four
+    assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+    assert np.abs(exp.image.astype(int) - np.asarray(picture.resize((40, 50)))).max() <= 1
+
+    single = whence.explain(whence.load((module, _transform), cell=1), picture)
+    assert single.scores.shape == (50, 40)
+    rows, columns = np.arange(50) * 12 // 50, np.arange(40) * 10 // 40
+    summed = np.zeros((12, 10))
+    np.add.at(summed, (rows[:, None], columns[None]), single.scores)
+    np.testing.assert_allclose(summed, exp.scores, atol=1e-5)
+    occluded = whence.explain(model, picture, "occlusion")
+    assert occluded.scores.shape == (12, 10)
+
+
+def test_a_transform_that_makes_no_tensor():
+    model = whence.load((Convolutions().eval(), lambda image: np.asarray(image)))
+    with pytest.raises(InputError, match="the transform makes ndarray of a picture"):
+        whence.explain(model, _seven())
+    with pytest.raises(InputError, match="cell=4 is for models that read images"):
+        whence.load("sentiment", cell=4)

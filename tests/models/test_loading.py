@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import copy
 import types
+from pathlib import Path
 
+import numpy as np
 import pytest
 import torch
 import transformers
@@ -190,3 +192,49 @@ def test_positions_that_begin_behind_the_padding():
     model = whence.load((transformers.RobertaForSequenceClassification(config).eval(), small.wordpiece()))
     assert model.limit == 10
     assert len(whence.explain(model, "good " * 20, truncate=True).tokens) == 10
+
+
+def test_a_pipeline_is_its_model_and_what_reads_for_it():
+    folder = Path(whence.__file__).parent / "bundled"
+    pipe = transformers.pipeline("text-classification", model=str(folder / "sentiment"))
+    text = "a gorgeous, witty, seductive movie"
+    exp = whence.explain(pipe, text)
+    said = pipe(text)[0]
+    assert exp.target == said["label"]
+    assert exp.prediction.probabilities[0] == pytest.approx(said["score"], abs=1e-6)
+    np.testing.assert_array_equal(exp.scores, whence.explain("sentiment", text).scores)
+    digits = transformers.pipeline("image-classification", model=str(folder / "digits"))
+    assert whence.explain(digits, np.zeros((28, 28), np.uint8)).scores.shape == (7, 7)
+
+
+def test_a_pipeline_for_what_nobody_can_explain_yet():
+    class Speaks(torch.nn.Module):
+        def forward(self, x):
+            return x
+
+    class Pipeline:
+        task, model = "text-to-speech", Speaks()
+
+        def preprocess(self, x):
+            return x
+
+    with pytest.raises(ModelError, match=r"'text-to-speech' with a Speaks can't be explained .* task="):
+        whence.load(Pipeline())
+
+
+def test_it_says_what_it_understood():
+    said = repr(whence.load("sentiment"))
+    assert said.startswith(
+        "<BertForSequenceClassification 'sentiment' for text-classification: 2 labels (negative, positive)"
+    )
+    assert "reads text" in said and said.endswith("float32 on cpu>")
+    assert "without a tokenizer" in repr(whence.load(small.classifier()))
+    assert "reads images" in repr(whence.load("digits"))
+    assert "for module" in repr(whence.load(torch.nn.Linear(2, 2).eval()))
+
+
+def test_labels_for_a_model_that_has_none():
+    model = whence.load(torch.nn.Linear(2, 2).eval(), labels=("no", "yes"))
+    assert whence.explain(model, torch.tensor([[3.0, 4.0]]), target="yes").target == "yes"
+    with pytest.raises(InputError, match="labels="):
+        whence.load(model, labels=("a", "b"))

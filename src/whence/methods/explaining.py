@@ -24,6 +24,7 @@ from whence.errors import InputError, WhenceError
 from whence.methods.method import AbstractMethod, class_of, methods
 from whence.methods.propagate import Propagate
 from whence.models.adapter import AbstractAdapter
+from whence.models.attending import in_the_open
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example
 from whence.models.targets import AbstractTarget, Custom
@@ -94,7 +95,7 @@ def explain_examples(
 
     def explained(part: list[int]) -> tuple[list[Explanation | Exception], float]:
         begin = time.perf_counter()
-        with planned(memory):
+        with planned(memory), in_the_open(model.module):  # also of blocks that run again in the backward pass
             found = _batch(model, method, [todo[i][1:] for i in part], apart=apart)
         return found, time.perf_counter() - begin
 

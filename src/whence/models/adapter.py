@@ -19,6 +19,7 @@ from whence.core.interception import Interception, as_it_is
 from whence.core.numerics import at_hand, widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
+from whence.models.attending import hidden_attention, in_the_open
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.inspecting import Shell, accepted_by, device_of, is_spread, labels_of, modules_in
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
@@ -217,7 +218,7 @@ class AbstractAdapter(ABC):
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
         cancel.check()
         extra = {"use_cache": False} if "use_cache" in self._accepted else {}
-        with memory.held(self.module):
+        with in_the_open(self.module), memory.held(self.module):
             return self.module(**inputs, **extra)
 
     def run(self, batch: ExampleBatch) -> Any:
@@ -460,7 +461,24 @@ class AbstractAdapter(ABC):
             "class": type(self.module).__name__,
             "revision": getattr(self.config, "_commit_hash", None),
             "dtype": str(next((p.dtype for p in self.module.parameters()), "")).removeprefix("torch."),
+            **({"attention": f"by torch in place of {hidden}"} if (hidden := hidden_attention(self.config)) else {}),
         }
+
+    def __repr__(self) -> str:
+        """What was understood of a model."""
+        few = ", ".join(self.labels[:4]) + (", …" if len(self.labels) > 4 else "")
+        says = [f"{len(self.labels)} labels ({few})"] if self.labels else []
+        says.append(f"reads {self.reads}")
+        says.append(f"{_in_short(self.size)} weights, {str(self.dtype).removeprefix('torch.')} on {self.device}")
+        if hidden := hidden_attention(self.config):
+            says.append(f"attends by torch in place of {hidden} while it is explained")
+        named = "" if self.name == type(self.module).__name__ else f" {self.name!r}"
+        return f"<{type(self.module).__name__}{named} for {self.task}: {'; '.join(says)}>"
+
+    @property
+    def reads(self) -> str:
+        """What goes in, in words."""
+        return "tensors"
 
     def check_finite(self, outputs: Any) -> None:
         """A clear error for NaN weights and overflow, in place of an explanation made of NaN."""
@@ -478,6 +496,18 @@ class AbstractAdapter(ABC):
                 "the model's output overflows in float16. Load it with dtype='bfloat16' or dtype='float32'"
             )
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
+
+
+def _in_short(count: int) -> str:
+    """A number of weights, as people say it.
+
+    >>> [_in_short(n) for n in (950, 4_400_000, 8_030_000_000)]
+    ['950', '4.4M', '8.0B']
+    """
+    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)
 
 
 def _finite(values: Tensor) -> bool:

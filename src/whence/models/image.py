@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -11,36 +12,48 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from whence import cancel
+from whence.core import memory
 from whence.core.batch import Source
 from whence.errors import InputError, OptionError, nearest
 from whence.models.adapter import AbstractAdapter, Kind
 from whence.models.encoded import EncodedRow, encoded_rows
 from whence.models.example import Example, Features
+from whence.options import Count, check
 
 __all__ = ["ImageClassifier"]
 
 PIXELS = "pixel_values"
 FILLS = ("black", "mean", "zero")
+CELLS = (16, 8, 4, 2)
+"""Widths of cells, in pixels, for models without patches: the first that leaves enough of them."""
+FEWEST = 7
 
 
 class ImageClassifier(AbstractAdapter):
-    """Takes paths, PIL images, arrays (height, width, channels) and tensors (channels, height, width).
+    """Takes paths, bytes, PIL images, arrays and tensors, with the channels first or last.
 
-    Tensors are taken as they are: already normalised. Everything else goes through the processor.
+    Tensors of floats are taken as they are: already normalised. Everything else goes through the processor: one of
+    transformers, or any function from a picture to such a tensor (a transform of torchvision or timm).
     """
 
     task = "image-classification"
     kind: ClassVar[Kind] = "image"
 
-    def __init__(self, module: nn.Module, processor: Any = None, **options: Any):
+    def __init__(self, module: nn.Module, processor: Any = None, *, cell: int | None = None, **options: Any):
         super().__init__(module, **options)
         self.processor = processor
+        self.cell = check("cell", cell, Count | None, "load")
+
+    @property
+    def reads(self) -> str:
+        return "images" if self.processor is not None else "images as normalised tensors (it came without a processor)"
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, Mapping):
             rows = encoded_rows(inputs, PIXELS, dims=3)
             return list(rows), len(rows) == 1
-        if isinstance(inputs, Tensor) and inputs.dim() == 4:
+        if isinstance(inputs, (Tensor, np.ndarray)) and inputs.ndim == 4:
             return list(inputs), False
         single = not isinstance(inputs, (list, tuple))
         items = [inputs] if single else list(inputs)
@@ -51,7 +64,16 @@ class ImageClassifier(AbstractAdapter):
     def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
         if isinstance(item, EncodedRow):
             return self._tensor(item)
-        return self._tensor(EncodedRow({PIXELS: item}, {})) if isinstance(item, Tensor) else self._picture(item)
+        if isinstance(item, Tensor) and item.dtype != torch.uint8:
+            return self._tensor(EncodedRow({PIXELS: item}, {}))
+        return self._picture(item)
+
+    def forward(self, inputs: dict[str, Any]) -> Any:
+        if PIXELS in self._accepted:
+            return super().forward(inputs)
+        cancel.check()
+        with memory.held(self.module):
+            return self.module(inputs[PIXELS])
 
     def placed(self, name: str, value: Tensor) -> Tensor:
         """Pixels in the precision of the model, as most image models demand."""
@@ -67,29 +89,42 @@ class ImageClassifier(AbstractAdapter):
 
     def _seen(self, pixels: Tensor) -> np.ndarray:
         """The picture as the model sees it, cut and scaled, with its colours back."""
-        mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
-        values = pixels.float()
-        if mean is not None and std is not None and getattr(self.processor, "do_normalize", True):
-            mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in (mean, std))
-            values = values * std + mean
-            if not getattr(self.processor, "do_rescale", True):
-                values = values / 255
-            return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
-        return _shown(values.numpy(force=True))
+        values, known = pixels.float(), _normalisation(self.processor)
+        if known is None:
+            return _shown(values.numpy(force=True))
+        mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in known)
+        values = values * std + mean
+        if not getattr(self.processor, "do_rescale", True):
+            values = values / 255
+        return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
 
     def _picture(self, item: Any) -> Example:
         image = _opened(item)
         if self.processor is None:
             raise InputError(
                 "this model came without an image processor. Pass a normalised tensor (channels, height, width), "
-                "or load it with one: whence.load((module, processor))"
+                "or load it with one, or with a transform: whence.load((module, processor))"
             )
+        if not hasattr(self.processor, "from_pretrained"):
+            return self._transformed(image)
         channels = getattr(self.config, "num_channels", 3)
         image = image.convert("L" if channels == 1 else "RGB")
         array = np.asarray(image)
         array = array[..., None] if array.ndim == 2 else array
         encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
         pixels = encoded[PIXELS][0]
+        return self._example(EncodedRow({PIXELS: pixels}, {}), self._seen(pixels))
+
+    def _transformed(self, image: Any) -> Example:
+        made = self.processor(image.convert("RGB"))
+        if not isinstance(made, Tensor) or not made.is_floating_point() or made.dim() not in (3, 4) or (
+            made.dim() == 4 and len(made) != 1
+        ):  # fmt: skip
+            shape = tuple(made.shape) if isinstance(made, Tensor) else type(made).__name__
+            raise InputError(
+                f"the transform makes {shape} of a picture, not a tensor (channels, height, width) of floats"
+            )
+        pixels = made[0] if made.dim() == 4 else made
         return self._example(EncodedRow({PIXELS: pixels}, {}), self._seen(pixels))
 
     def _example(self, row: EncodedRow, shown: np.ndarray) -> Example:
@@ -102,19 +137,18 @@ class ImageClassifier(AbstractAdapter):
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""
         pixels = relevance.float().sum(0)
-        rows, columns = part.shape
-        return pixels.reshape(rows, pixels.shape[0] // rows, columns, pixels.shape[1] // columns).sum((1, 3))
+        down, across = (_cells(size, count) for size, count in zip(pixels.shape, part.shape, strict=True))
+        by_row = torch.zeros(part.shape[0], pixels.shape[1], device=pixels.device)
+        by_row.index_add_(0, down.to(pixels.device), pixels)
+        cells = torch.zeros(*part.shape, device=pixels.device)
+        return cells.index_add_(1, across.to(pixels.device), by_row)
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "black") -> Example:
         """Patches replaced by `black`, by the image's `mean` colour, or by `zero` (the processor's mean colour)."""
         pixels = example.inputs[PIXELS]
         rows, columns = example.parts[0].shape
         marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool)).reshape(rows, columns)
-        marks = (
-            marks.to(pixels.device)
-            .repeat_interleave(pixels.shape[-2] // rows, 0)
-            .repeat_interleave(pixels.shape[-1] // columns, 1)
-        )
+        marks = marks[_cells(pixels.shape[-2], rows)][:, _cells(pixels.shape[-1], columns)].to(pixels.device)
         changed = torch.where(marks, pixels, self._colour(pixels, fill).to(pixels))
         return replace(example, inputs={**example.inputs, PIXELS: changed})
 
@@ -127,23 +161,49 @@ class ImageClassifier(AbstractAdapter):
         self.check_fill(fill)
         if fill == "mean":
             return pixels.mean((1, 2), keepdim=True)
-        mean, std = (getattr(self.processor, n, None) for n in ("image_mean", "image_std"))
-        if fill == "zero" or mean is None or std is None or not getattr(self.processor, "do_normalize", True):
+        known = _normalisation(self.processor)
+        if fill == "zero" or known is None:
             return torch.zeros(pixels.shape[0], 1, 1)
-        black = -torch.tensor(mean) / torch.tensor(std)
+        mean, std = (torch.as_tensor(v, dtype=torch.float32) for v in known)
+        black = -mean / std
         return black.reshape(-1, 1, 1).expand(pixels.shape[0], 1, 1)
 
     def _grid(self, size: Sequence[int]) -> tuple[int, int]:
-        """Rows and columns of patches; pixels themselves where the model has no patches that tile the image."""
+        """Rows and columns of squares: the model's own patches; where it has none, about 16 pixels wide."""
         height, width = size
+        if self.cell is not None:
+            return max(1, round(height / self.cell)), max(1, round(width / self.cell))
         first = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
-        step = first.stride if first is not None and first.stride == first.kernel_size else None
-        if step is None:
+        step: Any = first.stride if first is not None and first.stride == first.kernel_size else None
+        if step is None or max(step) == 1:
             given = getattr(self.config, "patch_size", None)
-            step = (given, given) if isinstance(given, int) else (1, 1)
-        if height % step[0] or width % step[1]:
-            return height, width
-        return height // step[0], width // step[1]
+            step = (given, given) if isinstance(given, int) else None
+        if step is not None and not height % step[0] and not width % step[1]:
+            return height // step[0], width // step[1]
+        cell = next((c for c in CELLS if min(height, width) >= FEWEST * c), 1)
+        return round(height / cell), round(width / cell)
+
+
+def _cells(size: int, count: int) -> Tensor:
+    """Which of `count` cells each of `size` pixels belongs to.
+
+    >>> _cells(5, 2).tolist()
+    [0, 0, 0, 1, 1]
+    """
+    return torch.arange(size) * count // size
+
+
+def _normalisation(processor: Any) -> tuple[Any, Any] | None:
+    """Mean and deviation by which a processor normalises; None where it does not, or does not say."""
+    if getattr(processor, "do_normalize", True) is False:
+        return None
+    steps = getattr(processor, "transforms", ())
+    for holder in (processor, *(steps if isinstance(steps, (list, tuple)) else ())):
+        for mean, std in (("image_mean", "image_std"), ("mean", "std")):
+            found = getattr(holder, mean, None), getattr(holder, std, None)
+            if found[0] is not None and found[1] is not None:
+                return found
+    return None
 
 
 def _opened(item: Any) -> Any:
@@ -152,8 +212,10 @@ def _opened(item: Any) -> Any:
 
     if isinstance(item, Image.Image):
         return item
+    if isinstance(item, Tensor):
+        item = item.numpy(force=True)
     if isinstance(item, np.ndarray):
-        array = item.squeeze(-1) if item.ndim == 3 and item.shape[-1] == 1 else item
+        array = _channels_last(item)
         if array.dtype != np.uint8:
             raise InputError(
                 f"an image array holds uint8 values from 0 to 255, not {array.dtype}; pass a tensor if it is normalised"
@@ -161,18 +223,27 @@ def _opened(item: Any) -> Any:
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
             raise InputError(f"an image array has shape (height, width, 3), not {item.shape}; pass several as a list")
         return Image.fromarray(array)
-    if not isinstance(item, (str, Path)):
+    if not isinstance(item, (str, Path, bytes, bytearray)):
         raise InputError(
-            f"can't read an image from {type(item).__name__}: pass a path, a PIL image, an array or a tensor"
+            f"can't read an image from {type(item).__name__}: pass a path, bytes, a PIL image, an array or a tensor"
         )
     try:
-        image = Image.open(item)
+        image = Image.open(io.BytesIO(item) if isinstance(item, (bytes, bytearray)) else item)
         image.load()
         return image
     except FileNotFoundError:
         raise InputError(f"no such image: {str(item)!r}") from None
     except (UnidentifiedImageError, OSError) as error:
-        raise InputError(f"{str(item)!r} can't be read as an image: {error}") from None
+        what = f"{len(item)} bytes" if isinstance(item, (bytes, bytearray)) else repr(str(item))
+        raise InputError(f"{what} can't be read as an image: {error}") from None
+
+
+def _channels_last(array: np.ndarray) -> np.ndarray:
+    """(height, width) or (height, width, channels), whichever of the layouts it came in."""
+    colours = (1, 3, 4)
+    if array.ndim == 3 and array.shape[0] in colours and array.shape[-1] not in colours:
+        array = np.moveaxis(array, 0, -1)
+    return array.squeeze(-1) if array.ndim == 3 and array.shape[-1] == 1 else array
 
 
 def _shown(pixels: np.ndarray) -> np.ndarray:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib import resources
 from pathlib import Path
@@ -51,42 +51,73 @@ DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch
 
 
 def load(
-    model: str | Path | tuple[nn.Module, Any] | nn.Module | AbstractAdapter,
+    model: Any,
     *,
     task: str | None = None,
+    labels: Sequence[str] = (),
+    cell: int | None = None,
     device: str | torch.device | None = None,
     dtype: str | torch.dtype | None = None,
     revision: str | None = None,
     trust_remote_code: bool = False,
     allow_missing: bool = False,
 ) -> AbstractAdapter:
-    """Load a model: a bundled name, a hub id, a local folder, or `(module, tokenizer or processor)`.
+    """Load a model: a bundled name, a hub id, a local folder, a module, `(module, tokenizer or processor)`, a pipeline.
 
     >>> load("sentiment").labels
     ('negative', 'positive')
 
+    `labels` name the classes of a model that does not say what they are called. `cell` is for models that read images:
+    the side in pixels of the squares that scores are for, 1 for single pixels; by default the model's patches.
+
     Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
     files do not have would be random numbers: they are an error, unless `allow_missing=True`.
     """
+    model = _held_by(model)
     loaded = isinstance(model, (AbstractAdapter, nn.Module, tuple, list))
     _refuse(model, loaded, device=device, dtype=dtype, revision=revision)
+    options = {**({"labels": tuple(labels)} if labels else {}), **({} if cell is None else {"cell": cell})}
     if isinstance(model, AbstractAdapter):
-        _refuse(model, loaded, task=task)
+        _refuse(model, loaded, task=task, labels=labels or None, cell=cell)
         model.check_training()
         return model
     if isinstance(model, nn.Module):
-        return _adapter(model, None, task, name="")
+        return _adapter(model, None, task, options)
     if isinstance(model, (tuple, list)):
         if len(model) != 2 or not isinstance(model[0], nn.Module):
             raise InputError("pass (module, tokenizer) or (module, image processor)")
         if isinstance(model, list):
             raise InputError("pass the module and its tokenizer as a tuple: (module, tokenizer)")
-        return _adapter(model[0], model[1], task, name="")
+        return _adapter(model[0], model[1], task, options)
     if not isinstance(model, (str, Path)):
         raise InputError(
-            f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, or (module, tokenizer)"
+            f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, a pipeline, or "
+            "(module, tokenizer)"
         )
-    return _from_files(str(model), task, device, _dtype(dtype), revision, trust_remote_code, allow_missing)
+    found, kind, source, hub = _from_files(
+        str(model), task, device, _dtype(dtype), revision, trust_remote_code, allow_missing
+    )
+    return _made(kind, found, _companion(kind, source, hub, str(model)), str(model), options)
+
+
+def _held_by(model: Any) -> Any:
+    """What an object of another library holds: the model of a pipeline with what reads its inputs, of a reranker."""
+    module = getattr(model, "model", None)
+    if not isinstance(module, nn.Module):
+        return model
+    if hasattr(model, "task") and hasattr(model, "preprocess"):  # a pipeline of transformers
+        kind = _kind(type(_unwrapped(module)).__name__, getattr(module, "config", None), None)
+        if kind is None:
+            raise ModelError(
+                f"a pipeline for {model.task!r} with a {type(module).__name__} can't be explained by its own name. "
+                f"Pass its model, and task=, one of: {', '.join(TASKS)}"
+            )
+        reads_images = kind[1].kind == "image"
+        companion = model.image_processor if reads_images else model.tokenizer
+        return (module, companion) if companion is not None else module
+    if type(model).__name__ == "CrossEncoder" and getattr(model, "tokenizer", None) is not None:
+        return module, model.tokenizer
+    return model
 
 
 def _refuse(model: Any, loaded: bool, **options: Any) -> None:
@@ -109,23 +140,47 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
     return DTYPES[dtype]
 
 
-def _adapter(module: nn.Module, companion: Any, task: str | None, name: str) -> AbstractAdapter:
+def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[str, Any]) -> AbstractAdapter:
     module = _unwrapped(module)
     config = getattr(module, "config", None)
     kind = _kind(type(module).__name__, config, task)
     if kind is None:
+        if companion is None:
+            companion = _transform_of(module)
+        if _is_transform(companion) or type(module).__module__.startswith("torchvision.models."):
+            return _made(image.ImageClassifier, module, companion, "", options)
         if companion is not None:
             raise ModelError(
                 f"can't tell what {type(module).__name__} predicts from its name. "
                 f"Pass task=, one of: {', '.join(TASKS)}"
             )
-        return PlainModule(module, name=name)
-    return _made(kind[1], module, companion, name or str(getattr(config, "_name_or_path", "") or ""))
+        return PlainModule(module, **_fitting(PlainModule, options))
+    return _made(kind[1], module, companion, str(getattr(config, "_name_or_path", "") or ""), options)
 
 
-def _made(kind: Any, module: nn.Module, companion: Any, name: str) -> AbstractAdapter:
-    made: AbstractAdapter = kind(module, companion, name=name)
+def _made(kind: Any, module: nn.Module, companion: Any, name: str, options: dict[str, Any]) -> AbstractAdapter:
+    made: AbstractAdapter = kind(module, companion, name=name, **_fitting(kind, options))
     return made
+
+
+def _fitting(kind: type[AbstractAdapter], options: dict[str, Any]) -> dict[str, Any]:
+    if "cell" in options and kind.kind != "image":
+        raise InputError(f"cell={options['cell']} is for models that read images, and this one is for {kind.task}")
+    return options
+
+
+def _is_transform(companion: Any) -> bool:
+    """Whether it is a plain function from a picture to a tensor, and nothing that transformers loads."""
+    return callable(companion) and not hasattr(companion, "from_pretrained")
+
+
+def _transform_of(module: nn.Module) -> Any:
+    """The transform that a model of timm says it was trained with; None for others."""
+    if not isinstance(getattr(module, "pretrained_cfg", None), dict):
+        return None
+    from timm import data
+
+    return data.create_transform(**data.resolve_model_data_config(module))
 
 
 def _unwrapped(module: nn.Module) -> nn.Module:
@@ -173,7 +228,8 @@ def _from_files(
     revision: str | None,
     trust_remote_code: bool,
     allow_missing: bool,
-) -> AbstractAdapter:
+) -> tuple[nn.Module, type[AbstractAdapter], str, dict[str, Any]]:
+    """The module, its kind, where its files are and how they are read."""
     import transformers
 
     source = _location(name)
@@ -195,7 +251,7 @@ def _from_files(
             f"(one of {', '.join(TASKS)}), or allow_missing=True"
         )
     module = module.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return _made(kind, module, _companion(kind, source, options, name), name)
+    return module, kind, source, options
 
 
 def _some(names: list[str]) -> str:

@@ -15,6 +15,7 @@ from whence import cancel
 from whence.core.batch import FeatureKind, Source
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.attending import in_the_open
 from whence.models.example import Example, Features
 from whence.models.targets import field_of
 
@@ -102,9 +103,10 @@ class PlainModule(AbstractAdapter):
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         cancel.check()
-        if set(inputs) == {ALONE} and next(iter(inspect.signature(self.module.forward).parameters), "") != ALONE:
-            return self.module(inputs[ALONE])
-        return self.module(**inputs)
+        with in_the_open(self.module):
+            if set(inputs) == {ALONE} and next(iter(inspect.signature(self.module.forward).parameters), "") != ALONE:
+                return self.module(inputs[ALONE])
+            return self.module(**inputs)
 
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         return relevance.reshape(part.count, -1).sum(1) if relevance.numel() != part.count else relevance

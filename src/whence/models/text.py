@@ -48,6 +48,10 @@ class TextAdapter(AbstractAdapter):
         """The inputs that are explained."""
         return (IDS,)
 
+    @property
+    def reads(self) -> str:
+        return "text" if self.tokenizer is not None else "encoded text (it came without a tokenizer)"
+
     def fill(self) -> dict[str, int]:
         pad = self._pad_id
         return {source.name: 0 if pad is None else pad for source in self.sources}
