@@ -227,7 +227,8 @@ def test_it_says_what_it_understood():
     assert said.startswith(
         "<BertForSequenceClassification 'sentiment' for text-classification: 2 labels (negative, positive)"
     )
-    assert "reads text" in said and said.endswith("float32 on cpu>")
+    assert "reads text" in said
+    assert said.endswith("float32 on cpu>")
     assert "without a tokenizer" in repr(whence.load(small.classifier()))
     assert "reads images" in repr(whence.load("digits"))
     assert "for module" in repr(whence.load(torch.nn.Linear(2, 2).eval()))

@@ -24,6 +24,7 @@ def explain(
         list[str] | None, typer.Argument(help="Texts or image paths; '-' or nothing reads standard input.")
     ] = None,
     model: Model = "sentiment",
+    image: Annotated[list[Path] | None, typer.Option(help="A picture that the texts are about; several times.")] = None,
     method: Annotated[str, typer.Option(help="See 'whence methods'.")] = "lrp",
     target: Target = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read texts from a file, one per line.")] = None,
@@ -43,7 +44,7 @@ def explain(
     """Explain the prediction for each text (or image)."""
     import whence
 
-    inputs = _texts(texts, file)
+    inputs: list[Any] = [{"images": image, "text": text} if image else text for text in _texts(texts, file)]
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     results = whence.explain(
         loaded, inputs, method, target_of(target), special_tokens=special, truncate=truncate, generate=generate,
@@ -81,7 +82,7 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     return kept
 
 
-def _with_classes(model: Any, one: str, exp: Any, method: str, kept: dict[str, bool]) -> Any:
+def _with_classes(model: Any, one: Any, exp: Any, method: str, kept: dict[str, bool]) -> Any:
     """An explanation and those of the other classes, the explained one first: reports switch between them."""
     from whence.results import Comparison
     from whence.verbs.compare import compare

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from functools import cached_property
 from typing import Any, ClassVar, Literal
 
@@ -41,6 +41,8 @@ class AbstractAdapter(ABC):
     """Whether it goes on writing: `generate=` and `continuation=` are for these."""
     speaks: ClassVar[bool] = False
     """Whether its outputs are tokens of a vocabulary, not classes."""
+    companion: ClassVar[Literal["tokenizer", "image_processor", "processor"]] = "tokenizer"
+    """What reads its inputs for it."""
     fields: ClassVar[tuple[str, ...]] = ("logits",)
     """The outputs that targets read."""
 
@@ -114,7 +116,8 @@ class AbstractAdapter(ABC):
         return [None] * len(items)
 
     def _within_limit(self, example: Example) -> Example:
-        longest = max(example.inputs[part.source.name].shape[0] for part in example.parts) if self.limit else 0
+        words = [part.source.name for part in example.parts if part.source.kind == "token"]
+        longest = max((example.inputs[name].shape[0] for name in words), default=0) if self.limit else 0
         if self.limit is not None and longest > self.limit:
             raise InputTooLongError(f"{longest} tokens, and the model takes at most {self.limit}: shorten the input")
         return example
@@ -175,6 +178,10 @@ class AbstractAdapter(ABC):
     def goes_with(self, name: str, sources: Sequence[Source]) -> Source:
         """The source that an input belongs to: it is that, or marks or numbers its places."""
         return sources[0]
+
+    def apart(self, example: Example) -> Hashable:
+        """Examples for which this differs never stand in one batch."""
+        return None
 
     def placed(self, name: str, value: Tensor) -> Tensor:
         """An input of a batch where the model is."""

@@ -33,7 +33,8 @@ def batches(
 
     def key(i: int) -> Hashable:
         example = examples[i]
-        return id(example.shared) if example.shared else 0, frozenset(example.inputs), keys[i] if keys else None
+        shared = id(example.shared) if example.shared else 0
+        return shared, frozenset(example.inputs), model.apart(example), keys[i] if keys else None
 
     rounded: Callable[[int], int] = even_length if model.replays else int
     for group in _grouped(range(len(examples)), key):

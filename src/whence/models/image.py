@@ -21,7 +21,7 @@ from whence.models.encoded import EncodedRow, encoded_rows
 from whence.models.example import Example, Features
 from whence.options import Count, check
 
-__all__ = ["ImageClassifier"]
+__all__ = ["PIXELS", "ImageClassifier", "cells_of", "grid_of", "opened", "patch_of", "seen"]
 
 PIXELS = "pixel_values"
 FILLS = ("black", "mean", "zero")
@@ -39,6 +39,7 @@ class ImageClassifier(AbstractAdapter):
 
     task = "image-classification"
     kind: ClassVar[Kind] = "image"
+    companion = "image_processor"
 
     def __init__(self, module: nn.Module, processor: Any = None, *, cell: int | None = None, **options: Any):
         super().__init__(module, **options)
@@ -87,19 +88,8 @@ class ImageClassifier(AbstractAdapter):
             raise InputError(f"a tensor holds normalised pixels, not {pixels.dtype}: pass an array or a PIL image")
         return self._example(row, _shown(pixels.float().numpy(force=True)))
 
-    def _seen(self, pixels: Tensor) -> np.ndarray:
-        """The picture as the model sees it, cut and scaled, with its colours back."""
-        values, known = pixels.float(), _normalisation(self.processor)
-        if known is None:
-            return _shown(values.numpy(force=True))
-        mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in known)
-        values = values * std + mean
-        if not getattr(self.processor, "do_rescale", True):
-            values = values / 255
-        return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
-
     def _picture(self, item: Any) -> Example:
-        image = _opened(item)
+        image = opened(item)
         if self.processor is None:
             raise InputError(
                 "this model came without an image processor. Pass a normalised tensor (channels, height, width), "
@@ -113,7 +103,7 @@ class ImageClassifier(AbstractAdapter):
         array = array[..., None] if array.ndim == 2 else array
         encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
         pixels = encoded[PIXELS][0]
-        return self._example(EncodedRow({PIXELS: pixels}, {}), self._seen(pixels))
+        return self._example(EncodedRow({PIXELS: pixels}, {}), seen(pixels, self.processor))
 
     def _transformed(self, image: Any) -> Example:
         made = self.processor(image.convert("RGB"))
@@ -125,7 +115,7 @@ class ImageClassifier(AbstractAdapter):
                 f"the transform makes {shape} of a picture, not a tensor (channels, height, width) of floats"
             )
         pixels = made[0] if made.dim() == 4 else made
-        return self._example(EncodedRow({PIXELS: pixels}, {}), self._seen(pixels))
+        return self._example(EncodedRow({PIXELS: pixels}, {}), seen(pixels, self.processor))
 
     def _example(self, row: EncodedRow, shown: np.ndarray) -> Example:
         pixels = row.inputs[PIXELS]
@@ -136,12 +126,7 @@ class ImageClassifier(AbstractAdapter):
 
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""
-        pixels = relevance.float().sum(0)
-        down, across = (_cells(size, count) for size, count in zip(pixels.shape, part.shape, strict=True))
-        by_row = torch.zeros(part.shape[0], pixels.shape[1], device=pixels.device)
-        by_row.index_add_(0, down.to(pixels.device), pixels)
-        cells = torch.zeros(*part.shape, device=pixels.device)
-        return cells.index_add_(1, across.to(pixels.device), by_row)
+        return cells_of(relevance.float().sum(0), part.shape)
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "black") -> Example:
         """Patches replaced by `black`, by the image's `mean` colour, or by `zero` (the processor's mean colour)."""
@@ -169,19 +154,46 @@ class ImageClassifier(AbstractAdapter):
         return black.reshape(-1, 1, 1).expand(pixels.shape[0], 1, 1)
 
     def _grid(self, size: Sequence[int]) -> tuple[int, int]:
-        """Rows and columns of squares: the model's own patches; where it has none, about 16 pixels wide."""
-        height, width = size
         if self.cell is not None:
-            return max(1, round(height / self.cell)), max(1, round(width / self.cell))
-        first = next((m for m in self.module.modules() if isinstance(m, nn.Conv2d)), None)
-        step: Any = first.stride if first is not None and first.stride == first.kernel_size else None
-        if step is None or max(step) == 1:
-            given = getattr(self.config, "patch_size", None)
-            step = (given, given) if isinstance(given, int) else None
-        if step is not None and not height % step[0] and not width % step[1]:
-            return height // step[0], width // step[1]
-        cell = next((c for c in CELLS if min(height, width) >= FEWEST * c), 1)
-        return round(height / cell), round(width / cell)
+            return max(1, round(size[0] / self.cell)), max(1, round(size[1] / self.cell))
+        return grid_of(size, patch_of(self.module, self.config))
+
+
+def patch_of(module: nn.Module, config: Any) -> tuple[int, int] | None:
+    """Height and width of the patches that a model cuts images into; None where it has none."""
+    first = next((m for m in module.modules() if isinstance(m, nn.Conv2d)), None)
+    if first is not None and first.stride == first.kernel_size and max(first.stride) > 1:
+        return first.stride[0], first.stride[1]
+    given = getattr(config, "patch_size", None)
+    return (given, given) if isinstance(given, int) else None
+
+
+def grid_of(size: Sequence[int], patch: tuple[int, int] | None) -> tuple[int, int]:
+    """Rows and columns of squares: patches; where there are none that tile the image, about 16 pixels wide."""
+    height, width = size
+    if patch is not None and not height % patch[0] and not width % patch[1]:
+        return height // patch[0], width // patch[1]
+    cell = next((c for c in CELLS if min(height, width) >= FEWEST * c), 1)
+    return round(height / cell), round(width / cell)
+
+
+def cells_of(pixels: Tensor, grid: Sequence[int]) -> Tensor:
+    """Numbers of pixels (row, column), summed over the cells of a grid."""
+    down, across = (_cells(size, count).to(pixels.device) for size, count in zip(pixels.shape, grid, strict=True))
+    by_row = torch.zeros(grid[0], pixels.shape[1], device=pixels.device).index_add_(0, down, pixels)
+    return torch.zeros(*grid, device=pixels.device).index_add_(1, across, by_row)
+
+
+def seen(pixels: Tensor, processor: Any) -> np.ndarray:
+    """The picture as the model sees it, cut and scaled, with its colours back."""
+    values, known = pixels.float(), _normalisation(processor)
+    if known is None:
+        return _shown(values.numpy(force=True))
+    mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in known)
+    values = values.cpu() * std + mean
+    if not getattr(processor, "do_rescale", True):
+        values = values / 255
+    return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
 
 
 def _cells(size: int, count: int) -> Tensor:
@@ -206,7 +218,7 @@ def _normalisation(processor: Any) -> tuple[Any, Any] | None:
     return None
 
 
-def _opened(item: Any) -> Any:
+def opened(item: Any) -> Any:
     """A PIL image."""
     from PIL import Image, UnidentifiedImageError  # slow to import, and text models never need it
 

@@ -13,7 +13,7 @@ import torch
 from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
-from whence.models import image, text, writing
+from whence.models import image, text, together, writing
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 
@@ -29,6 +29,7 @@ HEADS: tuple[tuple[str, str, type[AbstractAdapter]], ...] = (
     ("ForQuestionAnswering", "AutoModelForQuestionAnswering", text.QuestionAnswering),
     ("ForMaskedLM", "AutoModelForMaskedLM", writing.MaskedLM),
     ("ForImageClassification", "AutoModelForImageClassification", image.ImageClassifier),
+    ("ForImageTextToText", "AutoModelForImageTextToText", together.ImageTextLM),
     ("ForConditionalGeneration", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
     ("ForSeq2SeqLM", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
     ("ForCausalLM", "AutoModelForCausalLM", writing.CausalLM),
@@ -112,8 +113,7 @@ def _held_by(model: Any) -> Any:
                 f"a pipeline for {model.task!r} with a {type(module).__name__} can't be explained by its own name. "
                 f"Pass its model, and task=, one of: {', '.join(TASKS)}"
             )
-        reads_images = kind[1].kind == "image"
-        companion = model.image_processor if reads_images else model.tokenizer
+        companion = getattr(model, kind[1].companion, None)
         return (module, companion) if companion is not None else module
     if type(model).__name__ == "CrossEncoder" and getattr(model, "tokenizer", None) is not None:
         return module, model.tokenizer
@@ -205,7 +205,9 @@ def _kind(class_name: str, config: Any, task: str | None) -> tuple[str, type[Abs
     if registered and (found is None or found[1].task not in registered):
         found = TASKS[registered[0]]
     if found is not None and found[1] is writing.Seq2SeqLM and not getattr(config, "is_encoder_decoder", True):
-        return "AutoModelForImageTextToText", writing.CausalLM  # …ForConditionalGeneration is also said of decoders
+        # …ForConditionalGeneration is also said of decoders, which read pictures as well.
+        reads_pictures = getattr(config, "vision_config", None) is not None
+        return "AutoModelForImageTextToText", together.ImageTextLM if reads_pictures else writing.CausalLM
     return found
 
 
@@ -299,15 +301,14 @@ def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[Abs
 def _companion(kind: type[AbstractAdapter], source: str, options: dict[str, Any], name: str) -> Any:
     import transformers
 
-    reads_images = kind.kind == "image"
-    wanted = transformers.AutoImageProcessor if reads_images else transformers.AutoTokenizer
+    reader = {"tokenizer": "AutoTokenizer", "image_processor": "AutoImageProcessor", "processor": "AutoProcessor"}
     try:
-        companion = wanted.from_pretrained(source, **options)
-        if not reads_images and len(companion) <= len(set(companion.all_special_tokens)):
+        companion = getattr(transformers, reader[kind.companion]).from_pretrained(source, **options)
+        if kind.companion == "tokenizer" and len(companion) <= len(set(companion.all_special_tokens)):
             raise ValueError("it has no vocabulary")  # what transformers makes of a folder without tokenizer files
         return companion
     except (OSError, ValueError, ImportError, KeyError) as error:
-        what = "image processor" if reads_images else "tokenizer"
+        what = kind.companion.replace("_", " ")
         raise ModelError(
             f"{name!r} has weights but its {what} can't be loaded ({_first_line(error)}). "
             f"Load both yourself and pass them: whence.load((module, {what.split()[-1]}))"

@@ -238,7 +238,7 @@ class CausalLM(_LanguageModel):
         return replace(
             prompt,
             inputs=row,
-            parts=(features,),
+            parts=(features, *prompt.parts[1:]),
             text=prompt.text if whole is None else whole,
             rows=tuple(range(length - 1, length - 1 + len(ids))),
             written=tuple(int(i) for i in ids),
@@ -310,7 +310,8 @@ def _without_tail(prompt: Example) -> dict[str, Tensor]:
     """The inputs of a prompt up to its last token: what follows is padding."""
     places, length = prompt.parts[0].places, prompt.inputs[IDS.name].shape[0]
     end = length if places is None else places[-1] + 1
-    return {k: v[:end] if v.dim() and v.shape[0] == length else v for k, v in prompt.inputs.items()}
+    along = {k for k, v in prompt.inputs.items() if v.dim() and v.shape[0] == length and not v.is_floating_point()}
+    return {k: v[:end] if k in along else v for k, v in prompt.inputs.items()}
 
 
 def _is_chat(item: Any) -> bool:

@@ -17,6 +17,10 @@ from whence.results.showing import Drawn, save_as
 __all__ = ["Explanation"]
 
 
+PICTURES = ("patch", "pixel")
+"""Kinds of features that lie on a picture."""
+
+
 @dataclass(frozen=True, eq=False)
 class Explanation(Drawn):
     """Scores of the features of one input for one target.
@@ -84,6 +88,48 @@ class Explanation(Drawn):
                 return self.scores.reshape(-1)[start : start + part.count].reshape(part.shape)
             start += part.count
         raise UnknownNameError("part", source, [part.source for part in self.parts])
+
+    def only(self, source: str) -> Explanation:
+        """One input alone, as an explanation: its tokens, or its picture with a score for each square.
+
+        Several pictures stand side by side. What the other inputs have is in `left_out`; the receipt is of the whole.
+
+        >>> exp = Explanation(np.arange(6.0), parts=(Part("ids", shape=(2,)), Part("pixels", "patch", shape=(2, 2))))
+        >>> exp.only("pixels").scores.tolist(), exp.only("pixels").left_out
+        ([[2.0, 3.0], [4.0, 5.0]], 1.0)
+        """
+        own = self.part(source)
+        start = 0
+        for part in self.parts:
+            if part.source == source:
+                break
+            start += part.count
+        is_picture = part.kind in PICTURES and own.ndim > 1
+        if is_picture and own.ndim == 3:
+            own = np.concatenate(list(own), 1)
+
+        def pick(values: tuple[Any, ...]) -> tuple[Any, ...]:
+            return () if is_picture else values[start : start + part.count]
+
+        rest = float(self.scores.sum(dtype=np.float64) - own.sum(dtype=np.float64))
+        return replace(
+            self,
+            scores=own,
+            tokens=pick(self.tokens),
+            offsets=pick(self.offsets),
+            word_ids=pick(self.word_ids),
+            special=pick(self.special),
+            sides=pick(self.sides),
+            text=None if is_picture else self.text,
+            image=self.image if is_picture else None,
+            parts=(replace(part, shape=own.shape),),
+            left_out=self.left_out + rest,
+        )
+
+    def apart(self) -> list[Explanation]:
+        """What is shown one after the other: text and pictures of one explanation; else the explanation itself."""
+        kinds = {part.kind in PICTURES for part in self.parts}
+        return [self.only(part.source) for part in self.parts] if len(kinds) > 1 else [self]
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -159,7 +205,8 @@ class Explanation(Drawn):
     def _parts_of(self, keep: list[bool]) -> tuple[Part, ...]:
         made, start = [], 0
         for part in self.parts:
-            made.append(replace(part, shape=(sum(keep[start : start + part.count]),)))
+            left = sum(keep[start : start + part.count])
+            made.append(part if left == part.count else replace(part, shape=(left,)))
             start += part.count
         return tuple(made)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from whence.results import Comparison, Explanation
 from whence.viz.drawing import stacked
 from whence.viz.figure import Figure, figure_of
@@ -14,7 +16,12 @@ __all__ = ["comparison", "explanation"]
 
 @figure_of(Explanation)
 def explanation(exp: Explanation) -> Figure:
-    """Coloured text, heat over the image, or bars where features have no text."""
+    """Coloured text, heat over the image, both, or bars where features have no text."""
+    shown = exp.apart()
+    if len(shown) > 1:  # the receipt is of the whole: it stands once, at the end
+        parts = [replace(one, conservation=None, left_out=0.0) for one in shown[:-1]]
+        parts.append(replace(shown[-1], left_out=exp.left_out))
+        return Figure(lambda measure: stacked([explanation(one).layout(measure) for one in parts], gap=0))
     return overlay(exp) if exp.is_image else tokens(exp) if exp.tokens else bars(exp)
 
 

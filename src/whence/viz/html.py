@@ -11,7 +11,7 @@ from whence.viz.bidi import base_direction
 from whence.viz.colour import STEPS, blend, contrast_text, scale_of
 from whence.viz.overlays import overlay, panels
 from whence.viz.side_by_side import heading, name_of, special
-from whence.viz.terminal import header, receipt
+from whence.viz.terminal import header, receipt, shares
 from whence.viz.typeset import pieces
 
 __all__ = ["comparison", "fragment"]
@@ -28,7 +28,7 @@ CARD = (
 @draws(Explanation, "notebook")
 def fragment(exp: Explanation) -> str:
     """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
-    body = overlay(exp).svg if exp.is_image else _text(exp, *_styles(len(exp)))
+    body = _body(exp, len(exp))
     notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
     notes += [receipt(exp)] if exp.conservation else []
     return f'<div style="{CARD}">{_sheet(len(exp))}<div><b>{_safe(header(exp))}</b></div>{body}{_foot(notes)}</div>'
@@ -43,12 +43,19 @@ def comparison(results: Comparison) -> str:
     rows = "".join(
         f'<tr><th style="text-align:left;vertical-align:top;white-space:nowrap;padding:0 1em 0 0;background:#fff">'
         f'{_safe(name_of(exp, results))}</th><td style="text-align:start;padding:0;background:#fff">'
-        f"{_text(exp, *_styles(size))}</td></tr>"
+        f"{_body(exp, size)}</td></tr>"
         for exp in results
     )
     table = f'<table style="border-collapse:collapse;color:#1b1f24;font-size:1em;line-height:1.9">{rows}</table>'
     notes = [special(results)] if special(results) else []
     return f'<div style="{CARD}">{_sheet(size)}<div><b>{_safe(heading(results))}</b></div>{table}{_foot(notes)}</div>'
+
+
+def _body(exp: Explanation, size: int) -> str:
+    """Tokens, a picture, or both; `size` is of all that is on the page."""
+    shown = exp.apart()
+    made = [overlay(one).svg if one.is_image else _text(one, *_styles(size)) for one in shown]
+    return made[0] if len(made) == 1 else "".join(f"<div>{one}</div>" for one in made) + _foot([shares(exp)])
 
 
 def _safe(text: str) -> str:

@@ -58,7 +58,7 @@ def escaped(text: str) -> str:
 @draws(Explanation, "tex")
 def explanation(exp: Explanation) -> str:
     """A paragraph of coloured tokens with heading and receipt."""
-    body = _patches(exp) if exp.is_image else _tokens(exp, scale_of(exp.scores))
+    body = _body(exp)
     notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
     notes += [receipt(exp)] if exp.conservation else []
     foot = "".join(f"\\par{{\\footnotesize {escaped(note)}}}%\n" for note in notes)
@@ -71,9 +71,14 @@ def comparison(results: Comparison) -> str:
     """One paragraph per method, each on its own scale."""
     rows = []
     for exp in results:
-        body = _patches(exp) if exp.is_image else _tokens(exp, scale_of(exp.scores))
-        rows.append(f"\\textbf{{{escaped(name_of(exp, results))}}}\\quad\n{body}\\par\n")
+        rows.append(f"\\textbf{{{escaped(name_of(exp, results))}}}\\quad\n{_body(exp)}\\par\n")
     return f"{HEAD}{{{SET}%\n{''.join(rows)}}}\n"
+
+
+def _body(exp: Explanation) -> str:
+    """Tokens, patches, or one after the other."""
+    made = (_patches(one) if one.is_image else _tokens(one, scale_of(one.scores)) for one in exp.apart())
+    return "\\par\n".join(made)
 
 
 def _tokens(exp: Explanation, scale: float) -> str:

@@ -17,8 +17,9 @@ import numpy as np
 from whence.results import Comparison, Explanation
 from whence.results.explanation_files import to_wire
 from whence.results.showing import draws
+from whence.viz.chosen import explanation
 from whence.viz.colour import scale_of
-from whence.viz.terminal import header
+from whence.viz.terminal import header, shares
 from whence.viz.typeset import pieces
 
 __all__ = ["asset", "document", "page", "shade"]
@@ -36,12 +37,19 @@ def page(result: Explanation | Sequence[Explanation]) -> str:
     results = [result] if isinstance(result, Explanation) else list(result)
     first = results[0]
     title = first.text.strip() if first.text and first.text.strip() else f"{first.target} by {first.method}"
+    if len(first.apart()) > 1:
+        return document(title=title, body="".join(map(_drawn, results)), data={}, scripts=())
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
         body=f'<div id="whence-board" class="w-board"><noscript>{_still(first)}</noscript></div>',
         data={"explanations": _shared(results)},
         scripts=(*SCRIPTS, "report.js"),
     )
+
+
+def _drawn(exp: Explanation) -> str:
+    """Text and picture of one explanation, one below the other, and how much each has."""
+    return f"<section>{explanation(exp).svg}<p>{html.escape(shares(exp))}</p></section>"
 
 
 def document(*, title: str, body: str, data: dict[str, Any], scripts: Sequence[str], more: str = "") -> str:

@@ -12,8 +12,7 @@ from rich.text import Text
 
 from whence.results import Comparison, Explanation
 from whence.results.showing import draws
-from whence.viz.colour import scale_of
-from whence.viz.terminal import picture, tokens
+from whence.viz.terminal import body
 
 __all__ = ["name_of", "plain", "special", "terminal"]
 
@@ -34,7 +33,7 @@ def terminal(results: Comparison) -> Group:
     table.add_column(style="bold", no_wrap=True)
     table.add_column()
     for exp in results:
-        table.add_row(name_of(exp, results), picture(exp) if exp.is_image else tokens(exp, scale_of(exp.scores)))
+        table.add_row(name_of(exp, results), body(exp))
     parts: list[Any] = [Text(heading(results)), table]
     return Group(*parts, *([Text(special(results), style="dim")] if special(results) else []))
 

@@ -12,7 +12,10 @@ from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.typeset import pieces
 
-__all__ = ["header", "picture", "plain", "receipt", "render", "tokens"]
+__all__ = ["body", "header", "picture", "plain", "receipt", "render", "shares", "tokens"]
+
+NAMES = {"token": "text", "patch": "picture", "pixel": "picture"}
+"""What features of a kind belong to."""
 
 
 def header(exp: Explanation) -> str:
@@ -59,10 +62,20 @@ def receipt(exp: Explanation) -> str:
     return f"receipt: {exp.conservation}" if exp.conservation else ""
 
 
+def body(exp: Explanation) -> Text:
+    """What is shown of an explanation: its tokens, its picture, or one after the other, each on its own scale."""
+    shown = [picture(one) if one.is_image else tokens(one) for one in exp.apart()]
+    return shown[0] if len(shown) == 1 else Text("\n").join([*shown, Text(shares(exp), style="dim")])
+
+
+def shares(exp: Explanation) -> str:
+    """How much of the whole each of several inputs has."""
+    return "   ".join(f"{NAMES.get(p.kind, p.kind)}: {exp.part(p.source).sum():+.4f}" for p in exp.parts)
+
+
 @draws(Explanation, "terminal")
 def render(exp: Explanation) -> Group:
-    body = picture(exp) if exp.is_image else tokens(exp)
-    lines = [Text(header(exp), style="bold"), body]
+    lines = [Text(header(exp), style="bold"), body(exp)]
     if exp.left_out:
         lines.append(Text(f"left out: {exp.left_out:+.4f}", style="dim"))
     if exp.conservation:
@@ -74,11 +87,13 @@ def render(exp: Explanation) -> Group:
 def plain(exp: Explanation) -> str:
     """One line per feature: score, tab, feature."""
     lines = [header(exp)]
-    if exp.is_image:
-        lines += ["  ".join(f"{s:+.3f}" for s in row) for row in exp.scores]
-    else:
-        names = exp.tokens or [f"feature {i}" for i in range(len(exp))]
-        lines += [f"{score:+.4f}\t{name}" for name, score in zip(names, exp.scores, strict=True)]
+    for one in (together := exp.apart()):
+        if one.is_image:
+            lines += ["  ".join(f"{s:+.3f}" for s in row) for row in one.scores]
+        else:
+            names = one.tokens or [f"feature {i}" for i in range(len(one))]
+            lines += [f"{score:+.4f}\t{name}" for name, score in zip(names, one.scores, strict=True)]
+    lines += [shares(exp)] if len(together) > 1 else []
     if exp.left_out:
         lines.append(f"{exp.left_out:+.4f}\t(left out)")
     if exp.conservation:

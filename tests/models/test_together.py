@@ -1,0 +1,233 @@
+"""Pictures with text: one explanation, tokens and patches, one receipt."""
+
+from __future__ import annotations
+
+import copy
+import json
+
+import numpy as np
+import pytest
+import torch
+import transformers
+from PIL import Image
+from typer.testing import CliRunner
+
+import whence
+from tests import small
+from whence.cli import app
+from whence.errors import InputError
+
+TEMPLATE = (
+    "{% for m in messages %}{{ m['role'] }}:{% for c in m['content'] %}"
+    "{% if c['type'] == 'image' %}<image>{% else %}{{ c['text'] }}{% endif %}{% endfor %};{% endfor %}"
+)
+
+
+def picture(seed: int, size: tuple[int, int] = (40, 50)) -> Image.Image:
+    return Image.fromarray(np.random.default_rng(seed).integers(0, 256, (*size, 3), dtype=np.uint8))
+
+
+@pytest.fixture(scope="module")
+def llava():
+    """A LLaVA of two small layers with its processor."""
+    tokenizer = copy.deepcopy(small.bytelevel())
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    reader = transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    processor = transformers.LlavaProcessor(
+        image_processor=reader, tokenizer=tokenizer, patch_size=14, vision_feature_select_strategy="default",
+        image_token="<image>", num_additional_image_tokens=1,
+    )  # fmt: skip
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.LlavaConfig(
+        text_config=transformers.LlamaConfig(**size, num_key_value_heads=2, vocab_size=300),
+        vision_config=transformers.CLIPVisionConfig(**size, image_size=28, patch_size=14),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        vision_feature_layer=-1,
+    )
+    torch.manual_seed(0)
+    return small.randomised(transformers.LlavaForConditionalGeneration(config)), processor
+
+
+@pytest.fixture(scope="module")
+def qwen():
+    """A Qwen2-VL: patches of all pictures in one line, those that are merged beside each other."""
+    config = transformers.Qwen2VLConfig(
+        text_config={
+            "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4,
+            "num_key_value_heads": 2, "vocab_size": 100, "max_position_embeddings": 128, "bos_token_id": 1,
+            "eos_token_id": 2,
+            "rope_parameters": {"rope_type": "default", "mrope_section": [1, 1, 2], "rope_theta": 1e4},
+        },
+        vision_config={
+            "depth": 2, "embed_dim": 32, "hidden_size": 32, "num_heads": 4, "mlp_ratio": 2, "patch_size": 14,
+            "spatial_merge_size": 2, "temporal_patch_size": 2,
+        },
+        image_token_id=99, video_token_id=98, vision_start_token_id=97, vision_end_token_id=96,
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return small.randomised(transformers.Qwen2VLForConditionalGeneration(config))
+
+
+def qwen_inputs(seed: int = 0) -> dict[str, torch.Tensor]:
+    ids = torch.tensor([[1, 5, 97, 99, 99, 96, 7, 8, 9]])
+    pixels = torch.randn(8, 3 * 2 * 14 * 14, generator=torch.Generator().manual_seed(seed))
+    return {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": (ids == 99).long(),
+            "pixel_values": pixels, "image_grid_thw": torch.tensor([[1, 2, 4]])}  # fmt: skip
+
+
+@pytest.mark.parametrize("method", ["lrp", "attn_lrp", "gi", "ah_ln"])
+def test_both_are_explained_in_one_receipt(llava, method):
+    module, processor = llava
+    exp = whence.explain(llava, {"image": picture(0), "text": "a red ball?"}, method, target=65, receipt="full")
+    encoded = processor(text=["<image>a red ball?"], images=[picture(0)], return_tensors="pt")
+    with torch.no_grad():
+        by_hand = module(**encoded).logits[0, -1, 65]
+    assert exp.target_score == pytest.approx(float(by_hand), abs=1e-4)
+    assert [(p.source, p.kind, p.shape) for p in exp.parts] == [
+        ("input_ids", "token", (11,)),
+        ("pixel_values", "patch", (2, 2)),
+    ]
+    assert "".join(exp.tokens[:11]) == "a red ball?"
+    assert exp.part("pixel_values").any()
+    assert exp.part("input_ids").any()
+    assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+    assert exp.image.shape == (28, 28, 3)
+
+
+def test_what_the_processor_made_is_the_same(llava):
+    module, processor = llava
+    encoded = processor(text=["<image>a ball"], images=[picture(0)], return_tensors="pt")
+    found = whence.explain(module, dict(encoded), target=65)
+    wanted = whence.explain(llava, {"image": picture(0), "text": "a ball"}, target=65)
+    np.testing.assert_allclose(found.scores, wanted.scores, atol=1e-6)
+
+
+def test_a_list_is_its_members(llava):
+    """Texts of other lengths, pictures of other sizes, and none: the same as one by one."""
+    items = [
+        {"image": picture(0), "text": "a red ball?"},
+        {"image": picture(1), "text": "what"},
+        {"images": [picture(2), picture(3)], "text": "which of them"},
+        {"images": [picture(3), picture(2)], "text": "which"},
+        "no picture at all",
+    ]
+    together = whence.explain(llava, items)
+    for item, exp in zip(items, together, strict=True):
+        alone = whence.explain(llava, item)
+        np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-5)
+        assert exp.target == alone.target
+        assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+    assert [len(exp.parts) for exp in together] == [2, 2, 2, 2, 1]
+    assert together[2].part("pixel_values").shape == (2, 2, 2)
+    assert together[2].image.shape == (28, 56, 3)
+    assert together[2].only("pixel_values").scores.shape == (2, 4)
+
+
+def test_messages_of_a_chat(llava, tmp_path):
+    module, processor = llava
+    chatty = copy.copy(processor)
+    chatty.chat_template = TEMPLATE
+    picture(0).save(tmp_path / "ball.png")
+    messages = [
+        {
+            "role": "user",
+            "content": [{"type": "image", "path": str(tmp_path / "ball.png")}, {"type": "text", "text": "a?"}],
+        },
+        {"role": "assistant", "content": "b"},
+        {"role": "user", "content": [{"type": "image", "image": picture(1)}, {"type": "text", "text": "c?"}]},
+    ]
+    exp = whence.explain((module, chatty), messages)
+    assert "".join(exp.tokens[: exp.parts[0].count]) == "user:a?;assistant:b;user:c?;"
+    assert exp.part("pixel_values").shape == (2, 2, 2)
+    with pytest.raises(InputError, match="holds its picture"):
+        whence.explain((module, chatty), [{"role": "user", "content": [{"type": "image"}]}])
+
+
+def test_what_is_written_is_explained_token_by_token(llava):
+    item = {"image": picture(0), "text": "a ball"}
+    exp = whence.explain(llava, item, continuation=" is", target=whence.span())
+    assert exp.sides == ("prompt",) * 6 + ("continuation",) * 2 + ("picture",) * 4
+    assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+    written = whence.explain(llava, item, generate=3)
+    assert written.parts[0].count == 6 + 2
+    assert written.conservation.error == pytest.approx(0, abs=1e-4)
+
+
+def test_patches_in_a_line(qwen):
+    """Merged patches stand beside each other in the input, and where they belong in the result."""
+    inputs = qwen_inputs()
+    exp = whence.explain(qwen, inputs, target=5)
+    with torch.no_grad():
+        by_hand = qwen(**inputs).logits[0, -1, 5]
+    assert exp.target_score == pytest.approx(float(by_hand), abs=1e-4)
+    assert exp.conservation.error == pytest.approx(0, abs=1e-4)
+    grid = exp.part("pixel_values")
+    assert grid.shape == (2, 4)
+    pixels = inputs["pixel_values"].clone().requires_grad_()
+    gi = whence.explain(qwen, inputs, "gi", target=5).part("pixel_values")
+    qwen(**{**inputs, "pixel_values": pixels}).logits[0, -1, 5].backward()
+    line = (pixels * pixels.grad).sum(1).detach().numpy()
+    np.testing.assert_allclose(gi, line.reshape(1, 2, 2, 2).transpose(0, 2, 1, 3).reshape(2, 4), atol=1e-5)
+
+
+@pytest.mark.parametrize("which", ["llava", "qwen"])
+def test_a_patch_that_is_taken_away(which, request):
+    """Occlusion takes away the patch whose score it gives: a feature and the pixels behind it are one."""
+    held = request.getfixturevalue(which)
+    model = whence.load(held)
+    item = {"image": picture(0), "text": "a ball"} if which == "llava" else qwen_inputs()
+    example = model.encode(item)[0][0]
+    text = example.parts[0].count
+    for n in range(example.parts[1].count):
+        keep = np.ones(example.count, bool)
+        keep[text + n] = False
+        gone = (model.masked(example, keep, "pad").inputs["pixel_values"] != example.inputs["pixel_values"]).float()
+        marked = model.by_feature(example.parts[1], gone)
+        assert int(marked.reshape(-1).argmax()) == n
+        assert int((marked > 0).sum()) == 1
+
+
+def test_attention_over_other_tokens_says_so(llava):
+    with pytest.raises(whence.WhenceError, match="Use a propagation method"):
+        whence.explain(llava, {"image": picture(0), "text": "a ball"}, "rollout")
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        ({"image": picture(0)}, "a picture comes with a text"),
+        ({"image": "no_such.png", "text": "a"}, "no such image"),
+        ({"image": picture(0), "text": "  "}, "a picture comes with a text"),
+        (3.5, "can't read"),
+    ],
+)
+def test_wrong_things_at_the_door(llava, wrong, says):
+    with pytest.raises(InputError, match=says):
+        whence.explain(llava, wrong)
+
+
+def test_from_a_folder_and_shown(llava, tmp_path):
+    module, processor = llava
+    module.save_pretrained(tmp_path / "model")
+    processor.save_pretrained(tmp_path / "model")
+    model = whence.load(tmp_path / "model")
+    assert "for image-text-to-text" in repr(model)
+    assert "reads pictures with text" in repr(model)
+    exp = whence.explain(model, {"image": picture(0), "text": "a ball"})
+    picture(0).save(tmp_path / "ball.png")
+    said = CliRunner().invoke(
+        app, ["explain", "a ball", "--image", str(tmp_path / "ball.png"), "--model", str(tmp_path / "model"), "--json"]
+    )
+    np.testing.assert_allclose(json.loads(said.stdout)["scores"], exp.scores, atol=1e-6)
+    text, drawn = exp.apart()
+    assert (len(text), drawn.scores.shape) == (6, (2, 2))
+    assert text.scores.sum() + drawn.scores.sum() == pytest.approx(float(exp.scores.sum()), abs=1e-5)
+    assert text.left_out == pytest.approx(float(drawn.scores.sum()), abs=1e-5)
+    for suffix in ("json", "npz", "html", "svg", "txt", "tex"):
+        exp.save(tmp_path / f"exp.{suffix}")
+    assert "<image" in (tmp_path / "exp.svg").read_text() or "<rect" in (tmp_path / "exp.svg").read_text()
+    again = whence.Explanation.load(tmp_path / "exp.npz")
+    np.testing.assert_array_equal(again.part("pixel_values"), exp.part("pixel_values"))
+    assert "picture: " in str(exp)
+    assert "picture: " in exp._repr_html_()
+    assert exp.without_special().parts[1].shape == (2, 2)
