@@ -74,6 +74,7 @@ BY_HAND: dict[str, Callable[..., float]] = {
     "question-answering": best_answer,
     "fill-mask": filled_in,
     "text-generation": next_word,
+    "image-text-to-text": next_word,
     "text2text-generation": written,
 }
 """What is explained where nothing is chosen. Everything else: the best class."""

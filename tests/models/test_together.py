@@ -16,6 +16,8 @@ import whence
 from tests import small
 from whence.cli import app
 from whence.errors import InputError
+from whence.models import loading
+from whence.models.together import ImageTextLM
 
 TEMPLATE = (
     "{% for m in messages %}{{ m['role'] }}:{% for c in m['content'] %}"
@@ -231,3 +233,36 @@ def test_from_a_folder_and_shown(llava, tmp_path):
     assert "picture: " in str(exp)
     assert "picture: " in exp._repr_html_()
     assert exp.without_special().parts[1].shape == (2, 2)
+
+
+@pytest.mark.parametrize("name", ["Gemma3", "GotOcr2", "PaliGemma", "Idefics3", "InternVL", "Qwen2_5_VL"])
+def test_who_reads_pictures(name):
+    """Some of these are listed as causal language models as well: their pictures would have no scores."""
+    config = getattr(transformers, f"{name}Config")()
+    kind = loading._kind(f"{name}ForConditionalGeneration", config, None)
+    assert kind is not None
+    assert kind[1] is ImageTextLM
+
+
+def test_a_picture_is_never_left_out_in_silence():
+    """By an encoder-decoder that reads one, or a module whose pictures are not one for each example."""
+    ids = torch.tensor([[5, 6, 7]])
+    with pytest.raises(InputError, match="'pixel_values' would have no scores"):
+        whence.explain(small.t5(), {"input_ids": ids, "pixel_values": torch.zeros(1, 3, 4, 4)}, continuation="a")
+
+    class Both(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.words, self.eye, self.head = torch.nn.Embedding(9, 4), torch.nn.Linear(48, 4), torch.nn.Linear(4, 2)
+
+        def forward(self, input_ids, pixel_values):
+            return self.head(self.words(input_ids).sum(1) + self.eye(pixel_values.flatten(1)).sum(0, keepdim=True))
+
+    module = Both().eval()
+    exp = whence.explain(module, {"input_ids": ids, "pixel_values": torch.randn(1, 3, 4, 4)})
+    assert [part.source for part in exp.parts] == ["input_ids", "pixel_values"]
+    assert exp.part("pixel_values").any()
+    assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+    with pytest.raises(InputError, match="'pixel_values' has 2 rows for 1 examples"):
+        whence.explain(module, {"input_ids": ids, "pixel_values": torch.randn(2, 3, 4, 4)})

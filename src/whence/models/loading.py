@@ -44,6 +44,7 @@ REGISTERED = {
     "image-classification": "IMAGE_CLASSIFICATION",
     "text2text-generation": "SEQ_TO_SEQ_CAUSAL_LM",
     "text-generation": "CAUSAL_LM",
+    "image-text-to-text": "IMAGE_TEXT_TO_TEXT",
 }
 """Task to the list in transformers of classes that do it, whatever they are called (MarianMTModel, …)."""
 ADAPTERS: tuple[type[AbstractAdapter], ...] = (*(adapter for _, adapter in TASKS.values()), PlainModule)
@@ -202,12 +203,14 @@ def _kind(class_name: str, config: Any, task: str | None) -> tuple[str, type[Abs
         return TASKS[task]
     found = next(((auto, adapter) for ending, auto, adapter in HEADS if class_name.endswith(ending)), None)
     registered = _registered(class_name)
+    if "image-text-to-text" in registered:
+        if not getattr(config, "is_encoder_decoder", False):
+            return TASKS["image-text-to-text"]
+        registered.remove("image-text-to-text")
     if registered and (found is None or found[1].task not in registered):
         found = TASKS[registered[0]]
     if found is not None and found[1] is writing.Seq2SeqLM and not getattr(config, "is_encoder_decoder", True):
-        # …ForConditionalGeneration is also said of decoders, which read pictures as well.
-        reads_pictures = getattr(config, "vision_config", None) is not None
-        return "AutoModelForImageTextToText", together.ImageTextLM if reads_pictures else writing.CausalLM
+        return "AutoModelForImageTextToText", writing.CausalLM  # …ForConditionalGeneration is also said of decoders
     return found
 
 

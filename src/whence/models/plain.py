@@ -47,6 +47,12 @@ class PlainModule(AbstractAdapter):
         sources = _explained(given)
         count = given[sources[0].name].shape[0]
         rows, shared = self._rows(given, sources, count)
+        lost = next((s.name for s in sources if s.name not in rows and given[s.name].dim() >= 3), None)
+        if lost is not None:  # a picture, a sound
+            raise InputError(
+                f"{lost!r} has {given[lost].shape[0]} rows for {count} examples, so it can't be told what belongs to "
+                "which, and it would have no scores. Wrap the module in one that takes it with the examples first"
+            )
         sources = tuple(s for s in sources if s.name in rows)
         examples = [self._example({k: v[n] for k, v in rows.items()}, shared, sources) for n in range(count)]
         return list(examples), count == 1
@@ -124,16 +130,17 @@ def _moved(inputs: dict[str, Any], device: torch.device) -> dict[str, Any]:
 
 
 def _explained(given: Mapping[str, Any]) -> tuple[Source, ...]:
-    """Float inputs, or else the ids; masks, types and positions are not explained."""
+    """Float inputs, or else the ids, or both where it reads text; masks, types and positions are not explained."""
     tensors = {k: v for k, v in given.items() if isinstance(v, Tensor) and v.dim() > 0}
     ids = [n for n, v in tensors.items() if not v.is_floating_point() and v.dtype != torch.bool]
     floats = [n for n, v in tensors.items() if v.is_floating_point() and "mask" not in n]
     words = [n for n in ids if "mask" not in n and "type" not in n and "position" not in n]
-    if "input_ids" in ids:
-        floats, words = [], ["input_ids", *(n for n in ids if n == "decoder_input_ids")]
     if not (floats or words):
         raise InputError(f"nothing to explain among the inputs {sorted(given)}")
-    return tuple(Source(n, _kind(tensors[n])) for n in floats or words)
+    chosen = floats or words
+    if "input_ids" in ids:
+        chosen = ["input_ids", *(n for n in ids if n == "decoder_input_ids"), *floats]
+    return tuple(Source(n, _kind(tensors[n])) for n in chosen)
 
 
 def _kind(value: Tensor) -> FeatureKind:

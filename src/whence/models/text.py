@@ -23,6 +23,8 @@ from whence.models.tokens import spans_of, special_in, spell_tokens
 __all__ = ["QuestionAnswering", "TextAdapter", "TextClassifier", "TokenClassifier"]
 
 IDS = Source("input_ids", "token", mask="attention_mask")
+OTHERS = ("pixel_values", "image_patches", "input_features", "input_values")
+"""Inputs of transformers that are no text."""
 FILLS = {
     "mask": ("mask", "unk", "pad", "eos"),
     "unk": ("unk", "mask", "pad", "eos"),
@@ -178,7 +180,17 @@ class TextAdapter(AbstractAdapter):
 
     def _from_row(self, row: EncodedRow) -> Example:
         """The model gets the row as it is, its padding and mask included. What the mask leaves out is no feature."""
+        self._check_all_is_text(row)
         return Example(row.inputs, (self._features(self.sources[0], row.inputs),), shared=row.shared)
+
+    def _check_all_is_text(self, row: EncodedRow) -> None:
+        """Pictures and sounds that go in with a text are a part of what made the answer."""
+        other = next((name for name in OTHERS if isinstance({**row.shared, **row.inputs}.get(name), Tensor)), None)
+        if other is not None:
+            raise InputError(
+                f"{other!r} would have no scores: {type(self.module).__name__} is explained for its text alone. Pass "
+                "the text without it, or the model in a module of your own that takes tensors"
+            )
 
     def _features(self, source: Source, row: Mapping[str, Tensor], side: str = "") -> Features:
         ids, mask = row[source.name], row.get(source.mask or "")

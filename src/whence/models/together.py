@@ -64,6 +64,9 @@ class ImageTextLM(CausalLM):
     def encode_one(
         self, item: Any, *, truncate: bool = False, continuation: str | None = None, generate: int | None = None
     ) -> Example:
+        chat = isinstance(item, list) and any(isinstance(m, Mapping) for m in item) and self.processor is not None
+        if not chat and not isinstance(item, (EncodedRow, Mapping)):  # text alone
+            return super().encode_one(item, truncate=truncate, continuation=continuation, generate=generate)
         prompt = self._from_row(item) if isinstance(item, EncodedRow) else self._prompt(item)
         prompt = replace(prompt, rows=(prompt.parts[0].count - 1,))
         if continuation is not None:
@@ -107,9 +110,11 @@ class ImageTextLM(CausalLM):
         if IDS.mask in self._accepted:
             alone.setdefault("attention_mask", torch.ones_like(ids))
         mask = alone.get("attention_mask", torch.ones_like(ids)).cpu()
-        places = [n for n, i in enumerate(ids.tolist()) if mask[n] and i not in self._placeholders]
-        if not places:
-            raise InputError("there is no text beside the picture: ask something about it")
+        real = torch.nonzero(mask).flatten().tolist()
+        if not real:
+            raise InputError("there are no tokens to explain")
+        holders = self._placeholders if PIXELS in alone or PIXELS in flat else ()
+        places = [n for n in real if n == real[-1] or int(ids[n]) not in holders]  # at the last it is asked what comes
         shown = [int(ids[n]) for n in places]
         text = Features(
             IDS, (len(shown),), self._names(shown), special=special_in(self.tokenizer, shown),
@@ -232,13 +237,8 @@ def _conversation(item: Any) -> tuple[list[dict[str, Any]], list[Any]]:
             raise InputError("a picture comes with a text: {'image': picture, 'text': 'What is on the table?'}")
         content = [{"type": "image"} for _ in pictures] + [{"type": "text", "text": text}]
         return [{"role": "user", "content": content}], [_rgb(p) for p in pictures]
-    if isinstance(item, str):
-        return [{"role": "user", "content": [{"type": "text", "text": item}]}], []
-    if not isinstance(item, list) or not all(isinstance(m, Mapping) and "role" in m for m in item):
-        raise InputError(
-            f"can't read {type(item).__name__}: pass {{'image': picture, 'text': question}}, messages of a chat, or "
-            "what the processor makes of them"
-        )
+    if not all(isinstance(m, Mapping) and "role" in m for m in item):
+        raise InputError("messages of a chat are dicts with a 'role' and a 'content', and nothing else is among them")
     messages, found = [], []
     for message in item:
         content = message.get("content")
