@@ -248,7 +248,9 @@ def test_a_picture_is_never_left_out_in_silence():
     """By an encoder-decoder that reads one, or a module whose pictures are not one for each example."""
     ids = torch.tensor([[5, 6, 7]])
     with pytest.raises(InputError, match="'pixel_values' would have no scores"):
-        whence.explain(small.t5(), {"input_ids": ids, "pixel_values": torch.zeros(1, 3, 4, 4)}, continuation="a")
+        whence.explain(
+            small.t5(), {"input_ids": ids, "decoder_input_ids": ids, "pixel_values": torch.zeros(1, 3, 4, 4)}
+        )
 
     class Both(torch.nn.Module):
         def __init__(self) -> None:

@@ -342,6 +342,7 @@ class Seq2SeqLM(_LanguageModel):
         return options.get("continuation") is None
 
     def _from_row(self, row: EncodedRow) -> Example:
+        self._check_all_is_text(row)
         if "labels" in row.inputs:
             raise InputError(f"'labels' are for training: pass {DECODER.name!r}, or continuation='…', in their place")
         inputs = {DECODER.name: torch.tensor([self._start()]), **row.inputs}
