@@ -244,9 +244,11 @@ def test_who_reads_pictures(name):
     assert kind[1] is ImageTextLM
 
 
-def test_a_picture_is_never_left_out_in_silence():
-    """By an encoder-decoder that reads one, or a module whose pictures are not one for each example."""
+def test_a_picture_is_never_left_out_in_silence(qwen):
+    """By an encoder-decoder that reads one, a film, or a module whose pictures are not one for each example."""
     ids = torch.tensor([[5, 6, 7]])
+    with pytest.raises(InputError, match="'pixel_values_videos' would have no scores"):
+        whence.explain(qwen, {"input_ids": ids, "pixel_values_videos": torch.zeros(1, 8, 4)})
     with pytest.raises(InputError, match="'pixel_values' would have no scores"):
         whence.explain(
             small.t5(), {"input_ids": ids, "decoder_input_ids": ids, "pixel_values": torch.zeros(1, 3, 4, 4)}

@@ -123,6 +123,9 @@ class ImageTextLM(CausalLM):
         key = frozenset(flat)
         shared = self._shared.setdefault(key, {FLAT: key}) if flat else {}
         inputs = {**alone, **flat}
+        lost = next((k for k, v in inputs.items() if k != PIXELS and v.is_floating_point() and v.dim() > 1), None)
+        if lost is not None:
+            raise InputError(f"{lost!r} would have no scores: of what is no text, {PIXELS!r} alone is explained")
         if PIXELS not in inputs:
             return Example(inputs, (text,), shared=shared)
         picture = self._patches(inputs)
