@@ -235,6 +235,11 @@ def test_from_a_folder_and_shown(llava, tmp_path):
     assert exp.without_special().parts[1].shape == (2, 2)
 
 
+def test_a_model_without_eyes():
+    with pytest.raises(InputError, match="reads no pictures"):
+        whence.explain("sentiment", {"image": picture(0), "text": "a ball"})
+
+
 @pytest.mark.parametrize("name", ["Gemma3", "GotOcr2", "PaliGemma", "Idefics3", "InternVL", "Qwen2_5_VL"])
 def test_who_reads_pictures(name):
     """Some of these are listed as causal language models as well: their pictures would have no scores."""
