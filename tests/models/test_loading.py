@@ -222,6 +222,20 @@ def test_a_pipeline_for_what_nobody_can_explain_yet():
         whence.load(Pipeline())
 
 
+def test_a_reranker_is_its_model_and_tokenizer():
+    """As sentence-transformers holds it: a module of its own with the model inside."""
+
+    class CrossEncoder(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            self.model, self.tokenizer = small.classifier(), small.wordpiece()
+
+    pair = ("is it good", "a gorgeous film")
+    exp = whence.explain(CrossEncoder().eval(), pair)
+    np.testing.assert_array_equal(exp.scores, whence.explain((small.classifier(), small.wordpiece()), pair).scores)
+    assert set(exp.sides) == {"", "first", "second"}
+
+
 def test_it_says_what_it_understood():
     said = repr(whence.load("sentiment"))
     assert said.startswith(
