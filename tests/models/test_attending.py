@@ -78,3 +78,13 @@ def test_put_back_after_an_error_and_by_the_last(hidden):
     for thread in done:
         thread.join()
     assert closed.config._attn_implementation == "hidden_kernel"
+
+
+def test_flex():
+    known = small.llama()
+    flex = copy.deepcopy(known)
+    flex.set_attn_implementation("flex_attention")
+    found = whence.explain(flex, IDS)
+    np.testing.assert_allclose(found.scores, whence.explain(known, IDS).scores, rtol=1e-5, atol=1e-7)
+    assert found.stamp["attention"] == "by torch in place of flex_attention"
+    assert flex.config._attn_implementation == "flex_attention"

@@ -25,7 +25,7 @@ __all__ = [
 
 
 Gradients = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
-"""See `call.Gate`."""
+"""From x, u, the gradient of f(x) · u and the share of each factor: the gradients of x and u."""
 
 
 def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view: bool = False) -> None:

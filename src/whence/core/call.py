@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from torch import Tensor
 
+from whence.core.backward import Gradients
 from whence.core.layout import Layout, follow, layout_of
 from whence.core.naming import name_of
 
@@ -209,8 +210,7 @@ class Gate(NamedTuple):
     """What an activation f was computed from: a product with it needs no more."""
 
     x: Tensor
-    gradients: Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
-    """From x, the other factor u, the gradient of their product and the share of each: the gradients of x and u."""
+    gradients: Gradients
 
 
 def gate_of(x: Any) -> Gate | None:

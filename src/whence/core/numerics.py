@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["at_hand", "divide", "stabilise", "widened"]
+__all__ = ["all_finite", "at_hand", "divide", "stabilise", "widened"]
 
 ALONE = 2**15
 """Numbers up to which torch works on the CPU in one thread. To wake the others for a few more takes longer than to ask
@@ -41,3 +42,10 @@ def at_hand(x: Tensor) -> Tensor:
     x = widened(x.detach())
     large = x.numel() > MOVED or (x.dim() > 0 and x.numel() > ALONE * x.shape[0])
     return x.clone() if large else x.cpu()
+
+
+def all_finite(values: Tensor) -> bool:
+    """Whether there is neither NaN nor infinity among them."""
+    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
+        return bool(torch.isfinite(values).all())
+    return bool(np.isfinite(values.detach().numpy()).all())  # in one thread

@@ -16,12 +16,12 @@ from whence import cancel
 from whence.core import memory, recording
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
-from whence.core.numerics import at_hand, widened
+from whence.core.numerics import all_finite, at_hand, widened
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.attending import hidden_attention, in_the_open
 from whence.models.example import Example, ExampleBatch, Features
-from whence.models.inspecting import Shell, accepted_by, device_of, is_spread, labels_of, modules_in
+from whence.models.inspecting import Shell, accepted_by, device_of, in_short, is_spread, labels_of, modules_in
 from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
 from whence.results import Explanation, Part, Prediction
 
@@ -476,7 +476,7 @@ class AbstractAdapter(ABC):
         few = ", ".join(self.labels[:4]) + (", …" if len(self.labels) > 4 else "")
         says = [f"{len(self.labels)} labels ({few})"] if self.labels else []
         says.append(f"reads {self.reads}")
-        says.append(f"{_in_short(self.size)} weights, {str(self.dtype).removeprefix('torch.')} on {self.device}")
+        says.append(f"{in_short(self.size)} weights, {str(self.dtype).removeprefix('torch.')} on {self.device}")
         if hidden := hidden_attention(self.config):
             says.append(f"attends by torch in place of {hidden} while it is explained")
         named = "" if self.name == type(self.module).__name__ else f" {self.name!r}"
@@ -493,7 +493,7 @@ class AbstractAdapter(ABC):
             logits = field_of(outputs, self.fields[0])
         except InputError:
             return
-        if _finite(logits) or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
+        if all_finite(logits) or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
             return
         broken = next((n for n, p in self.module.named_parameters() if not torch.isfinite(p).all()), None)
         if broken:
@@ -503,24 +503,6 @@ class AbstractAdapter(ABC):
                 "the model's output overflows in float16. Load it with dtype='bfloat16' or dtype='float32'"
             )
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
-
-
-def _in_short(count: int) -> str:
-    """A number of weights, as people say it.
-
-    >>> [_in_short(n) for n in (950, 4_400_000, 8_030_000_000)]
-    ['950', '4.4M', '8.0B']
-    """
-    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
-        if count >= size:
-            return f"{count / size:.1f}{unit}"
-    return str(count)
-
-
-def _finite(values: Tensor) -> bool:
-    if values.device.type != "cpu" or values.dtype not in (torch.float32, torch.float64):
-        return bool(torch.isfinite(values).all())
-    return bool(np.isfinite(values.detach().numpy()).all())  # in one thread
 
 
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:

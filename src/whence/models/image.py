@@ -21,7 +21,7 @@ from whence.models.encoded import EncodedRow, encoded_rows
 from whence.models.example import Example, Features
 from whence.options import Count, check
 
-__all__ = ["PIXELS", "ImageClassifier", "cells_of", "grid_of", "opened", "patch_of", "seen"]
+__all__ = ["PIXELS", "ImageClassifier", "cells_of", "grid_of", "opened", "patch_of", "pixels_of", "seen"]
 
 PIXELS = "pixel_values"
 FILLS = ("black", "mean", "zero")
@@ -133,8 +133,9 @@ class ImageClassifier(AbstractAdapter):
         pixels = example.inputs[PIXELS]
         rows, columns = example.parts[0].shape
         marks = torch.from_numpy(np.ascontiguousarray(keep, dtype=bool)).reshape(rows, columns)
-        marks = marks[_cells(pixels.shape[-2], rows)][:, _cells(pixels.shape[-1], columns)].to(pixels.device)
-        changed = torch.where(marks, pixels, self._colour(pixels, fill).to(pixels))
+        changed = torch.where(
+            pixels_of(marks, pixels.shape[-2:]).to(pixels.device), pixels, self._colour(pixels, fill).to(pixels)
+        )
         return replace(example, inputs={**example.inputs, PIXELS: changed})
 
     def check_fill(self, fill: str) -> None:
@@ -182,6 +183,12 @@ def cells_of(pixels: Tensor, grid: Sequence[int]) -> Tensor:
     down, across = (_cells(size, count).to(pixels.device) for size, count in zip(pixels.shape, grid, strict=True))
     by_row = torch.zeros(grid[0], pixels.shape[1], device=pixels.device).index_add_(0, down, pixels)
     return torch.zeros(*grid, device=pixels.device).index_add_(1, across, by_row)
+
+
+def pixels_of(cells: Tensor, size: Sequence[int]) -> Tensor:
+    """What holds for cells (…, row, column), for each pixel of a picture of a size."""
+    down, across = (_cells(n, count) for n, count in zip(size, cells.shape[-2:], strict=True))
+    return cells[..., down, :][..., across]
 
 
 def seen(pixels: Tensor, processor: Any) -> np.ndarray:

@@ -9,7 +9,7 @@ from typing import Any
 import torch
 from torch import nn
 
-__all__ = ["Shell", "accepted_by", "device_of", "is_spread", "labels_of", "modules_in"]
+__all__ = ["Shell", "accepted_by", "device_of", "in_short", "is_spread", "labels_of", "modules_in"]
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -59,3 +59,15 @@ def accepted_by(module: nn.Module) -> frozenset[str]:
         within = (inspect.signature(m.forward).parameters for m in list(module.modules())[1:])
         names |= set(next((inner for inner in within if "input_ids" in inner), ())) - {"use_cache"}
     return frozenset(names)
+
+
+def in_short(count: int) -> str:
+    """A number of weights, as people say it.
+
+    >>> [in_short(n) for n in (950, 4_400_000, 8_030_000_000)]
+    ['950', '4.4M', '8.0B']
+    """
+    for unit, size in (("B", 10**9), ("M", 10**6), ("k", 10**3)):
+        if count >= size:
+            return f"{count / size:.1f}{unit}"
+    return str(count)

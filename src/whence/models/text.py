@@ -327,7 +327,7 @@ def _unreadable(item: Any) -> InputError:
     if item is None or (isinstance(item, float) and item != item):
         return InputError(f"the text is missing ({item!r}): {wanted}")
     if isinstance(item, Mapping) and ("image" in item or "images" in item):
-        return InputError(f"this model reads no pictures: {wanted}")
+        return InputError(f"this model is explained for text alone, without pictures: {wanted}")
     if isinstance(item, Mapping):
         return InputError(
             f"can't read a dict with {', '.join(map(repr, list(item)[:6]))}: {wanted}, or encoded tensors"

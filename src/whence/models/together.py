@@ -14,10 +14,10 @@ from whence.core.batch import Source
 from whence.errors import InputError
 from whence.models.encoded import EncodedRow
 from whence.models.example import Example, Features
-from whence.models.image import PIXELS, cells_of, grid_of, opened, patch_of, seen
+from whence.models.image import PIXELS, cells_of, grid_of, opened, patch_of, pixels_of, seen
 from whence.models.text import IDS
 from whence.models.tokens import special_in
-from whence.models.writing import CausalLM
+from whence.models.writing import CausalLM, is_chat
 
 __all__ = ["ImageTextLM"]
 
@@ -39,8 +39,7 @@ class ImageTextLM(CausalLM):
     def __init__(self, module: nn.Module, processor: Any = None, **options: Any):
         super().__init__(module, getattr(processor, "tokenizer", processor), **options)
         self.processor: Any = processor if hasattr(processor, "tokenizer") else None
-        config = self.config
-        named = [getattr(c, name, None) for c in (config, processor) for name in PLACEHOLDERS]
+        named = [getattr(holder, name, None) for holder in (self.config, processor) for name in PLACEHOLDERS]
         self._placeholders = frozenset(i for i in named if isinstance(i, int))
         self._shared: dict[frozenset[str], dict[str, Any]] = {}
 
@@ -58,13 +57,10 @@ class ImageTextLM(CausalLM):
             return [inputs], True
         return super().split(inputs)
 
-    def encode_some(self, items: Sequence[Any], **options: Any) -> list[Example | None]:
-        return [None] * len(items)
-
     def encode_one(
         self, item: Any, *, truncate: bool = False, continuation: str | None = None, generate: int | None = None
     ) -> Example:
-        chat = isinstance(item, list) and any(isinstance(m, Mapping) for m in item) and self.processor is not None
+        chat = is_chat(item) and self.processor is not None
         if not chat and not isinstance(item, (EncodedRow, Mapping)):  # text alone
             return super().encode_one(item, truncate=truncate, continuation=continuation, generate=generate)
         prompt = self._from_row(item) if isinstance(item, EncodedRow) else self._prompt(item)
@@ -208,26 +204,15 @@ class ImageTextLM(CausalLM):
             marks[order] = keep
             changed = torch.where(marks[:, None].to(pixels.device), pixels, 0.0)
         else:
-            tiles = keep.reshape(-1, *part.shape[-2:])
-            down, across = (torch.arange(n) * c // n for n, c in zip(pixels.shape[-2:], part.shape[-2:], strict=True))
-            marks = tiles[:, down][:, :, across].reshape(*pixels.shape[:-3], 1, *pixels.shape[-2:])
+            tiles = pixels_of(keep.reshape(-1, *part.shape[-2:]), pixels.shape[-2:])
+            marks = tiles.reshape(*pixels.shape[:-3], 1, *pixels.shape[-2:])
             changed = torch.where(marks.to(pixels.device), pixels, 0.0)
         return replace(example, inputs={**example.inputs, PIXELS: changed})
 
-    def _generated(self, prompt: Example, count: int) -> list[int]:
+    def to_go_on_from(self, prompt: Example) -> dict[str, Any]:
         flat = prompt.shared.get(FLAT, ())
         row = {k: self.placed(k, v if k in flat else v[None]) for k, v in prompt.inputs.items()}
-        with torch.no_grad():
-            out = self.generator.generate(
-                **row,
-                max_new_tokens=count,
-                do_sample=False,
-                pad_token_id=self.fill()[IDS.name],
-                suppress_tokens=sorted(self._placeholders) or None,
-            )
-        written: list[int] = out[0].tolist()
-        known = prompt.inputs[IDS.name].tolist()
-        return written[len(known) :] if written[: len(known)] == known else written
+        return {**row, "suppress_tokens": sorted(self._placeholders) or None}  # it writes, and draws nothing
 
 
 def _conversation(item: Any) -> tuple[list[dict[str, Any]], list[Any]]:
@@ -240,8 +225,6 @@ def _conversation(item: Any) -> tuple[list[dict[str, Any]], list[Any]]:
             raise InputError("a picture comes with a text: {'image': picture, 'text': 'What is on the table?'}")
         content = [{"type": "image"} for _ in pictures] + [{"type": "text", "text": text}]
         return [{"role": "user", "content": content}], [_rgb(p) for p in pictures]
-    if not all(isinstance(m, Mapping) and "role" in m for m in item):
-        raise InputError("messages of a chat are dicts with a 'role' and a 'content', and nothing else is among them")
     messages, found = [], []
     for message in item:
         content = message.get("content")

@@ -18,7 +18,7 @@ from whence.models.targets import AbstractTarget, Class, Contrast, Custom, Next,
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import spans_of, special_in, spell_tokens
 
-__all__ = ["CausalLM", "MaskedLM", "Seq2SeqLM"]
+__all__ = ["CausalLM", "MaskedLM", "Seq2SeqLM", "is_chat"]
 
 ANCHORS = ("\n", ".", "a", "x")
 """What a continuation is tokenized behind where its prompt can't be seen: it must not be taken for a first word."""
@@ -139,7 +139,7 @@ class CausalLM(_LanguageModel):
     writes = True
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
-        return ([inputs], True) if _is_chat(inputs) else super().split(inputs)
+        return ([inputs], True) if is_chat(inputs) else super().split(inputs)
 
     def encode_one(
         self,
@@ -149,7 +149,7 @@ class CausalLM(_LanguageModel):
         continuation: str | None = None,
         generate: int | None = None,
     ) -> Example:
-        if _is_chat(item):
+        if is_chat(item):
             item = self._reader.apply_chat_template(item, tokenize=False, add_generation_prompt=True)
             prompt = self._tokenized([item], False, truncate, add_special_tokens=False)  # the template has them
         else:
@@ -260,14 +260,19 @@ class CausalLM(_LanguageModel):
         return spans["names"][own], spans["offsets"][own], spans["word_ids"][own]
 
     def _generated(self, prompt: Example, count: int) -> list[int]:
-        row = _without_tail(prompt)
         with torch.no_grad():
-            start = row[IDS.name][None].to(self.device)
+            begun = self.to_go_on_from(prompt)
             out = self.generator.generate(
-                start, attention_mask=self._mask(row, start), max_new_tokens=count, do_sample=False,
-                pad_token_id=self.fill()[IDS.name], stopping_criteria=[_still_wanted],
+                **begun, max_new_tokens=count, do_sample=False, pad_token_id=self.fill()[IDS.name],
+                stopping_criteria=[_still_wanted],
             )  # fmt: skip
-        return [int(i) for i in out[0, start.shape[1] :]]
+        return [int(i) for i in out[0, begun[IDS.name].shape[1] :]]
+
+    def to_go_on_from(self, prompt: Example) -> dict[str, Any]:
+        """What `generate` is given."""
+        row = _without_tail(prompt)
+        start = row[IDS.name][None].to(self.device)
+        return {IDS.name: start, "attention_mask": self._mask(row, start)}
 
 
 def _longer(name: str, value: Tensor, ids: list[int]) -> Tensor:
@@ -314,7 +319,7 @@ def _without_tail(prompt: Example) -> dict[str, Tensor]:
     return {k: v[:end] if k in along else v for k, v in prompt.inputs.items()}
 
 
-def _is_chat(item: Any) -> bool:
+def is_chat(item: Any) -> bool:
     return isinstance(item, list) and bool(item) and all(isinstance(m, Mapping) and "role" in m for m in item)
 
 

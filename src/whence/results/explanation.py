@@ -82,10 +82,14 @@ class Explanation(Drawn):
         >>> exp.part("pixels").tolist()
         [[2.0, 3.0], [4.0, 5.0]]
         """
+        part, own = self._place_of(source)
+        return self.scores.reshape(-1)[own].reshape(part.shape)
+
+    def _place_of(self, source: str) -> tuple[Part, slice]:
         start = 0
         for part in self.parts:
             if part.source == source:
-                return self.scores.reshape(-1)[start : start + part.count].reshape(part.shape)
+                return part, slice(start, start + part.count)
             start += part.count
         raise UnknownNameError("part", source, [part.source for part in self.parts])
 
@@ -99,17 +103,13 @@ class Explanation(Drawn):
         ([[2.0, 3.0], [4.0, 5.0]], 1.0)
         """
         own = self.part(source)
-        start = 0
-        for part in self.parts:
-            if part.source == source:
-                break
-            start += part.count
+        part, place = self._place_of(source)
         is_picture = part.kind in PICTURES and own.ndim > 1
         if is_picture and own.ndim == 3:
             own = np.concatenate(list(own), 1)
 
         def pick(values: tuple[Any, ...]) -> tuple[Any, ...]:
-            return () if is_picture else values[start : start + part.count]
+            return () if is_picture else values[place]
 
         rest = float(self.scores.sum(dtype=np.float64) - own.sum(dtype=np.float64))
         return replace(
