@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import numpy as np
 import pytest
 import torch
@@ -112,3 +114,34 @@ def test_tokens_first_with_as_many_tokens_as_examples():
             np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-5)
             if exp.conservation is not None:
                 assert exp.conservation.sinks == pytest.approx(alone.conservation.sinks, abs=1e-4)
+
+
+def test_an_adapter_of_your_own(tmp_path):
+    """As docs/inputs.md has it."""
+    page = (Path(__file__).parents[2] / "docs" / "inputs.md").read_text(encoding="utf-8")
+    code = page.split("## What we never saw")[1].split("```python")[1].split("```")[0]
+
+    class Reads(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.table, self.head = torch.nn.Embedding(4, 8), torch.nn.Linear(8, 2)
+
+        def forward(self, bases):
+            return self.head(torch.relu(self.table(bases)).sum(1))
+
+    module = Reads().eval()
+    names = {"whence": whence, "module": module}
+    exec(code, names)
+    exp = names["exp"]
+    with torch.no_grad():
+        by_hand = module(torch.tensor([[0, 1, 2, 3, 3, 2, 1, 0]]))[0]
+    assert exp.target == ["coding", "other"][int(by_hand.argmax())]
+    assert exp.target_score == pytest.approx(float(by_hand.max()), abs=1e-5)
+    assert exp.tokens == tuple("ACGTTGCA")
+    assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+    model = names["Bases"](module, labels=["coding", "other"])
+    texts = ["ACGT", "GGGGAC", "T"]
+    for text, found in zip(texts, whence.explain(model, texts), strict=True):
+        np.testing.assert_allclose(found.scores, whence.explain(model, text).scores, atol=1e-5)
+    exp.save(tmp_path / "bases.html")

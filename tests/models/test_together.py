@@ -228,10 +228,14 @@ def test_from_a_folder_and_shown(llava, tmp_path):
     for suffix in ("json", "npz", "html", "svg", "txt", "tex"):
         exp.save(tmp_path / f"exp.{suffix}")
     assert "<image" in (tmp_path / "exp.svg").read_text()
+    both = whence.compare(model, {"image": picture(0), "text": "a ball"}, ["lrp", "gi"]).save(tmp_path / "both.svg")
+    assert both.read_text().count("<image") >= 2
     again = whence.Explanation.load(tmp_path / "exp.npz")
     np.testing.assert_array_equal(again.part("pixel_values"), exp.part("pixel_values"))
     assert "picture: " in str(exp)
     assert "picture: " in exp._repr_html_()
+    assert exp._repr_html_().count("receipt: ") == 1
+    assert "left out" not in exp._repr_html_()
     assert exp.without_special().parts[1].shape == (2, 2)
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+from dataclasses import replace
 from xml.etree import ElementTree
 
 from rich.console import Console
@@ -46,6 +47,8 @@ def test_a_terminal_does_not_obey_tokens():
     console = Console(file=io.StringIO(), width=80, color_system=None)
     console.print(explanation("a \x1b[2Jgem"))
     assert "\x1b" not in console.file.getvalue()
+    console.print(replace(explanation("a gem"), target="\x1b[2J rather than \x1c"))
+    assert not {"\x1b", "\x1c"} & set(console.file.getvalue())
 
 
 def test_lines_of_the_text_stay_lines_in_a_terminal():

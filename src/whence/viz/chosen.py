@@ -9,6 +9,7 @@ from whence.viz.drawing import stacked
 from whence.viz.figure import Figure, figure_of
 from whence.viz.overlays import overlay, panels
 from whence.viz.ranking import bars
+from whence.viz.terminal import shown
 from whence.viz.token_text import tokens
 
 __all__ = ["comparison", "explanation"]
@@ -17,10 +18,9 @@ __all__ = ["comparison", "explanation"]
 @figure_of(Explanation)
 def explanation(exp: Explanation) -> Figure:
     """Coloured text, heat over the image, both, or bars where features have no text."""
-    shown = exp.apart()
-    if len(shown) > 1:  # the receipt is of the whole: it stands once, at the end
-        parts = [replace(one, conservation=None, left_out=0.0) for one in shown[:-1]]
-        parts.append(replace(shown[-1], left_out=exp.left_out))
+    parts = shown(exp)
+    if len(parts) > 1:  # the receipt stands once, at the end
+        parts[-1] = replace(parts[-1], conservation=exp.conservation, left_out=exp.left_out)
         return Figure(lambda measure: stacked([explanation(one).layout(measure) for one in parts], gap=0))
     return overlay(exp) if exp.is_image else tokens(exp) if exp.tokens else bars(exp)
 
@@ -30,6 +30,8 @@ def comparison(results: Comparison) -> Figure:
     """One line or one panel per method."""
     if results[0].is_image:
         return panels(results)
+    if len(results[0].apart()) > 1:
+        return Figure(lambda measure: stacked([explanation(exp).layout(measure) for exp in results], gap=0))
     if results[0].tokens:
         return tokens(results)
     return Figure(lambda measure: stacked([bars(exp).layout(measure) for exp in results], gap=0))

@@ -11,7 +11,7 @@ from whence.viz.bidi import base_direction
 from whence.viz.colour import STEPS, blend, contrast_text, scale_of
 from whence.viz.overlays import overlay, panels
 from whence.viz.side_by_side import heading, name_of, special
-from whence.viz.terminal import header, receipt, shares
+from whence.viz.terminal import header, receipt, shares, shown
 from whence.viz.typeset import pieces
 
 __all__ = ["comparison", "fragment"]
@@ -53,8 +53,7 @@ def comparison(results: Comparison) -> str:
 
 def _body(exp: Explanation, size: int) -> str:
     """Tokens, a picture, or both; `size` is of all that is on the page."""
-    shown = exp.apart()
-    made = [overlay(one).svg if one.is_image else _text(one, *_styles(size)) for one in shown]
+    made = [overlay(one).svg if one.is_image else _text(one, *_styles(size)) for one in shown(exp)]
     return made[0] if len(made) == 1 else "".join(f"<div>{one}</div>" for one in made) + _foot([shares(exp)])
 
 

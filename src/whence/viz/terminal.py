@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
+from dataclasses import replace
 
 from rich.console import Group
 from rich.text import Text
@@ -12,7 +13,7 @@ from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.typeset import pieces
 
-__all__ = ["body", "header", "picture", "plain", "receipt", "render", "shares", "tokens"]
+__all__ = ["body", "header", "picture", "plain", "receipt", "render", "shares", "shown", "tokens"]
 
 NAMES = {"token": "text", "patch": "picture", "pixel": "picture"}
 """What features of a kind belong to."""
@@ -26,7 +27,7 @@ def header(exp: Explanation) -> str:
         parts.append(f"prediction: {exp.prediction.label}{share}")
     parts.append(f"target: {exp.target} = {exp.target_score:+.4f}")
     parts.append(f"method: {exp.method}")
-    return "   ".join(parts)
+    return _printable("   ".join(parts))
 
 
 def tokens(exp: Explanation, scale: float | None = None) -> Text:
@@ -64,8 +65,14 @@ def receipt(exp: Explanation) -> str:
 
 def body(exp: Explanation) -> Text:
     """What is shown of an explanation: its tokens, its picture, or one after the other, each on its own scale."""
-    shown = [picture(one) if one.is_image else tokens(one) for one in exp.apart()]
-    return shown[0] if len(shown) == 1 else Text("\n").join([*shown, Text(shares(exp), style="dim")])
+    parts = [picture(one) if one.is_image else tokens(one) for one in exp.apart()]
+    return parts[0] if len(parts) == 1 else Text("\n").join([*parts, Text(shares(exp), style="dim")])
+
+
+def shown(exp: Explanation) -> list[Explanation]:
+    """Text and pictures of an explanation, each to be drawn alone. The receipt is of the whole: none of them has it."""
+    parts = exp.apart()
+    return parts if len(parts) == 1 else [replace(one, conservation=None, left_out=0.0) for one in parts]
 
 
 def shares(exp: Explanation) -> str:
