@@ -105,7 +105,7 @@ def test_what_the_processor_made_is_the_same(llava):
 
 
 def test_a_list_is_its_members(llava):
-    """Texts of other lengths, pictures of other sizes, and none: the same as one by one."""
+    """Texts of other lengths, one picture, two, and none: the same as one by one."""
     items = [
         {"image": picture(0), "text": "a red ball?"},
         {"image": picture(1), "text": "what"},
@@ -170,6 +170,19 @@ def test_patches_in_a_line(qwen):
     qwen(**{**inputs, "pixel_values": pixels}).logits[0, -1, 5].backward()
     line = (pixels * pixels.grad).sum(1).detach().numpy()
     np.testing.assert_allclose(gi, line.reshape(1, 2, 2, 2).transpose(0, 2, 1, 3).reshape(2, 4), atol=1e-5)
+
+
+def test_pictures_of_other_sizes_in_a_list(qwen):
+    """Those of one size share a batch; others do not meet."""
+    wide = qwen_inputs(1)
+    ids = torch.tensor([[1, 97, *[99] * 3, 96, 7, 8]])
+    pixels = torch.randn(12, 3 * 2 * 14 * 14, generator=torch.Generator().manual_seed(2))
+    tall = {"input_ids": ids, "attention_mask": torch.ones_like(ids), "mm_token_type_ids": (ids == 99).long(),
+            "pixel_values": pixels, "image_grid_thw": torch.tensor([[1, 6, 2]])}  # fmt: skip
+    items = [qwen_inputs(0), tall, wide]
+    for item, exp in zip(items, whence.explain(qwen, items, target=5), strict=True):
+        np.testing.assert_allclose(exp.scores, whence.explain(qwen, item, target=5).scores, atol=1e-5)
+    assert exp.part("pixel_values").shape == (2, 4)
 
 
 @pytest.mark.parametrize("which", ["llava", "qwen"])
