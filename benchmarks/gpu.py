@@ -48,6 +48,7 @@ GROUPS: dict[str, tuple[str, Sequence[tuple[int, int]], Sequence[str]]] = {
 WITHIN = {("8B", 65536): ("exact @ 50GiB",), ("attention", 16384): ("gae @ 10GiB", "grad_sam @ 10GiB")}
 """Methods with a memory of their own, for the inputs at which it matters."""
 WORKERS = (1, 3)
+PROFILED = (8192, 131072)
 
 
 def main() -> None:
@@ -73,11 +74,11 @@ def main() -> None:
 
 
 def _joined(runs: list[dict[str, Any]]) -> dict[str, Any]:
-    """Several runs as one; of a table's column, the first run that has it."""
+    """Several runs as one; of a table's cell, the first run that has it. Its ratio is of its own run."""
     found: dict[str, Any] = {**runs[0], "rows": []}
     for run in runs:
-        have = {(row["group"], row["shape"]) for row in found["rows"]}
-        found["rows"] += [row for row in run["rows"] if (row["group"], row["shape"]) not in have]
+        have = {(row["group"], row["shape"], row["method"]) for row in found["rows"]}
+        found["rows"] += [row for row in run["rows"] if (row["group"], row["shape"], row["method"]) not in have]
         found |= {name: run[name] for name in ("notes", "run", "precision", "profile") if name in run}
     order = {group: n for n, group in enumerate(GROUPS)}
     found["rows"].sort(key=lambda row: (order[row["group"]], _tokens(row["shape"])))
@@ -104,8 +105,13 @@ def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], given:
             keep(found)
             continue
         if group == "profile":
-            found["profile"] = _profile(_model("llama-8b", device, quick), 64 if quick else 8192)
-            keep(found)
+            model = _model("llama-8b", device, quick)
+            found["profile"] = []
+            for length in (64,) if quick else PROFILED:
+                found["profile"].append(_profile(model, length))
+                keep(found)
+            del model
+            _clean()
             continue
         if group == "run":
             found["run"] = _run(device, quick, given.data)
@@ -236,11 +242,11 @@ def _profile(model: AbstractAdapter, length: int) -> dict[str, Any]:
             model.module(**inputs, use_cache=False, logits_to_keep=1)
 
     works: dict[str, Callable[[], object]] = {"forward": forward}
-    for method in PRESETS:
+    for method in PRESETS if length < 100_000 else ("exact", "attn_lrp"):
         works[method] = lambda method=method: whence.explain(model, inputs, method, 1, batch_tokens=2**20)
     found = {}
     for name, work in works.items():
-        for _ in range(3):
+        for _ in range(3 if length < 100_000 else 1):
             work()
         torch.cuda.synchronize()
         with torch.profiler.profile(activities=[torch.profiler.ProfilerActivity.CUDA]) as profiler:
@@ -257,22 +263,24 @@ def _profile(model: AbstractAdapter, length: int) -> dict[str, Any]:
     return {"tokens": length, "rows": found}
 
 
-def _profile_lines(found: dict[str, Any]) -> list[str]:
+def _profile_lines(found: list[dict[str, Any]]) -> list[str]:
     kinds = [*KINDS, "the rest", "none"]
-    whole = {name: sum(row.values()) for name, row in found["rows"].items()}
     lines = [
         "## Where the time goes",
         "",
-        f"llama-8b, {found['tokens']:,} tokens: milliseconds in kernels of each kind, and in none, from the first to "
-        "the last. A backward pass has the matrix products of the forward pass once more, and two (a constant map) or "
-        "five products in attention where that has two: what is left to gain is in the last columns.",
+        "llama-8b: milliseconds in kernels of each kind, and in none, from the first to the last. A backward pass has "
+        "the matrix products of the forward pass once more, and two (a constant map) or five products in attention "
+        "where that has two; blocks that run again have all but one of their products a third time. What is left to "
+        "gain is in the last columns.",
         "",
-        _line(["", *kinds, "all", "over forward"]),
-        _line(["---", *["---:"] * (len(kinds) + 2)]),
+        _line(["tokens", "", *kinds, "all", "over forward"]),
+        _line(["---:", "---", *["---:"] * (len(kinds) + 2)]),
     ]
-    for name, row in found["rows"].items():
-        ratio = f"{whole[name] / whole['forward']:.2f}"
-        lines.append(_line([f"`{name}`", *(f"{row[k]:.0f}" for k in kinds), f"{whole[name]:.0f}", ratio]))
+    for part in found:
+        whole = {name: sum(row.values()) for name, row in part["rows"].items()}
+        for name, row in part["rows"].items():
+            times = [f"{ms:,.0f}" for ms in (*(row[k] for k in kinds), whole[name])]
+            lines.append(_line([f"{part['tokens']:,}", f"`{name}`", *times, f"{whole[name] / whole['forward']:.2f}"]))
     return [*lines, ""]
 
 

@@ -1,10 +1,12 @@
-"""Pictures of the real thing for README and docs: `python docs/screenshots.py [FOLDER]`.
+"""Pictures of the real thing for README and docs: `python docs/screenshots.py [FOLDER] [--llm FOLDER]`.
 
-Starts `whence serve` on a free port, drives it with Chromium, and prints the terminal's view as SVG.
+Starts `whence serve` on a free port, drives it with Chromium, and prints the terminal's view as SVG. `--llm` is a
+folder of SmolLM2-135M-Instruct; then only the pages of language models are drawn.
 """
 
 from __future__ import annotations
 
+import argparse
 import contextlib
 import shutil
 import socket
@@ -25,20 +27,57 @@ TEXT = "It is not a good film: the plot is dull and the jokes are stale, but the
 METHODS = ["lrp", "gi", "gae", "rollout"]
 
 
+STORY = "Anna keeps bees in Graz. Her brother Tom sells the honey in Vienna."
+CHAT = [
+    {"role": "system", "content": "You answer in one sentence."},
+    {
+        "role": "user",
+        "content": "Anna keeps bees in Graz. Her brother Tom sells the honey in Vienna. Where does Anna live?",
+    },
+]
+NOTES = {
+    "bees": "Anna keeps bees near Graz. She has forty hives. In spring she moves them to the hills.",
+    "honey": "Tom sells honey in Vienna. His stall stands at the Naschmarkt. A jar costs nine euros.",
+    "wax": "Candles made of wax burn slowly. The monks of Melk made them for centuries.",
+}
+QUESTION, ANSWER = "What does a jar of honey cost?", "A jar of honey costs nine euros. Tom sells it in Vienna."
+
+
 def main() -> None:
-    folder = Path(sys.argv[1] if len(sys.argv) > 1 else Path(__file__).parent / "figures")
-    folder.mkdir(parents=True, exist_ok=True)
+    parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
+    parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "figures")
+    parser.add_argument("--llm", help="draw the pages of this language model")
+    given = parser.parse_args()
+    given.folder.mkdir(parents=True, exist_ok=True)
+    with sync_playwright() as playwright:
+        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+        written(browser, given.llm, given.folder) if given.llm else bundled(browser, given.folder)
+        browser.close()
+
+
+def written(browser: Browser, llm: str, folder: Path) -> None:
+    """A trace, and an answer with citations."""
+    model = whence.load(llm)
+    trace = whence.explain(model, CHAT, generate=30).save(folder / "trace.html")
+    cited = whence.cite(model, QUESTION, NOTES, answer=ANSWER).save(folder / "cited.html")
+    shot(browser, trace.resolve().as_uri(), folder / "trace.png", 1000, 640)
+    shot(browser, cited.resolve().as_uri(), folder / "cited.png", 1000, 660)
+    trace.unlink(), cited.unlink()
+
+
+def bundled(browser: Browser, folder: Path) -> None:
+    """Terminal, reports and the web page, with the bundled models."""
     terminal(folder / "terminal.svg")
     report = whence.compare("sentiment", TEXT, METHODS, target="all").save(folder / "report.html")
     heads = whence.attention("sentiment", TEXT).save(folder / "heads.html")
-    with serving() as address, sync_playwright() as playwright:
-        browser = playwright.chromium.launch(executable_path=shutil.which("chromium"), args=["--no-sandbox"])
+    with serving() as address:
         page = f"{address}/#m=sentiment&x={urllib.request.quote(TEXT)}&k={','.join(METHODS)}"
         shot(browser, page, folder / "web.png", 1200, 860)
         shot(browser, page, folder / "web-phone.png", 390, 844, dark=True)
+        shot(browser, f"{address}/#m=tones&k=lrp,gi,rollout", folder / "web-sound.png", 1200, 860)
+        shot(browser, f"{address}/#m=shapes&k=lrp,attn_lrp,gi", folder / "web-shapes.png", 1200, 860)
         shot(browser, report.resolve().as_uri(), folder / "report.png", 1200, 820, dark=True)
         shot(browser, heads.resolve().as_uri(), folder / "heads.png", 1200, 820)
-        browser.close()
     report.unlink(), heads.unlink()
 
 

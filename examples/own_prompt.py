@@ -35,10 +35,14 @@ def main() -> None:
     print(f"next token, {exp.target}:")
     print(exp)
 
-    written = whence.explain(model, prompt, generate=3)
-    print(f"\nthe next three tokens together, {written.target}:")
-    print(written.top(5))
-    print(written.conservation)
+    trace = whence.explain(model, prompt, generate=3)
+    print(f"\nthe next three tokens, {trace.text!r}, one by one:")
+    for n, token in enumerate(trace.written):
+        print(f"{token!r} from {trace[n].top(3)}")
+
+    whole = trace.span()
+    print(f"\nall three together, from sentences: {whole.by('sentence').top(3)}")
+    print(whole.conservation)
 
 
 if __name__ == "__main__":

@@ -27,3 +27,8 @@ def sentiment():
 @pytest.fixture(scope="session")
 def digits():
     return whence.load("digits")
+
+
+@pytest.fixture(scope="session")
+def tones():
+    return whence.load("tones")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from functools import lru_cache, wraps
 
 import torch
@@ -37,7 +38,7 @@ def wordpiece() -> transformers.PreTrainedTokenizerFast:
 
 
 @lru_cache
-def bytelevel() -> transformers.PreTrainedTokenizerFast:
+def bytelevel(limit: int = 64) -> transformers.PreTrainedTokenizerFast:
     """GPT-style: bytes, a few merged words, no special tokens around the text."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     vocabulary = {c: i for i, c in enumerate(["<pad>", "<eos>", *alphabet])}
@@ -48,7 +49,7 @@ def bytelevel() -> transformers.PreTrainedTokenizerFast:
         tokenizer_object=raw,
         pad_token="<pad>",
         eos_token="<eos>",
-        model_max_length=64,
+        model_max_length=limit,
         chat_template="{% for m in messages %}{{ m['role'] }}:{{ m['content'] }};{% endfor %}",
     )
 
@@ -71,6 +72,20 @@ def sentencepiece() -> transformers.PreTrainedTokenizerFast:
     raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
     raw.decoder = decoders.Sequence([decoders.Replace("▁", " "), decoders.Fuse(), decoders.Strip(" ", 1, 0)])
     raw.post_processor = processors.TemplateProcessing(single="<s> $A", special_tokens=[("<s>", 1)])
+    return transformers.PreTrainedTokenizerFast(
+        tokenizer_object=raw, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=64
+    )
+
+
+@lru_cache
+def bytefallback() -> transformers.PreTrainedTokenizerFast:
+    """Llama 2 and Gemma: a few letters, and bytes for every other character."""
+    vocabulary = ["<unk>", "<s>", "</s>", *(f"<0x{i:02X}>" for i in range(256)), "▁", *"abcdefghij"]
+    raw = Tokenizer(models.BPE({p: i for i, p in enumerate(vocabulary)}, [], unk_token="<unk>", byte_fallback=True))
+    raw.normalizer = normalizers.Sequence([normalizers.Prepend("▁"), normalizers.Replace(" ", "▁")])
+    raw.decoder = decoders.Sequence(
+        [decoders.Replace("▁", " "), decoders.ByteFallback(), decoders.Fuse(), decoders.Strip(" ", 1, 0)]
+    )
     return transformers.PreTrainedTokenizerFast(
         tokenizer_object=raw, bos_token="<s>", eos_token="</s>", unk_token="<unk>", model_max_length=64
     )
@@ -118,6 +133,14 @@ def llama():
 
 
 @seeded
+def long_llama():
+    """Reads 512 tokens."""
+    config = _config("LlamaConfig", num_key_value_heads=2)
+    config.max_position_embeddings = 512
+    return randomised(transformers.LlamaForCausalLM(config))
+
+
+@seeded
 def llama_classifier():
     return randomised(
         transformers.LlamaForSequenceClassification(_config("LlamaConfig", num_key_value_heads=2, num_labels=3))
@@ -145,6 +168,26 @@ def t5():
 def vit():
     config = transformers.ViTConfig(image_size=16, patch_size=4, num_labels=3, **SIZES)
     return randomised(transformers.ViTForImageClassification(config))
+
+
+@seeded
+def llava():
+    """A LLaVA of two small layers with its processor."""
+    tokenizer = copy.deepcopy(bytelevel())
+    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
+    reader = transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    processor = transformers.LlavaProcessor(
+        image_processor=reader, tokenizer=tokenizer, patch_size=14, vision_feature_select_strategy="default",
+        image_token="<image>", num_additional_image_tokens=1,
+    )  # fmt: skip
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.LlavaConfig(
+        text_config=transformers.LlamaConfig(**size, num_key_value_heads=2, vocab_size=300),
+        vision_config=transformers.CLIPVisionConfig(**size, image_size=28, patch_size=14),
+        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
+        vision_feature_layer=-1,
+    )
+    return randomised(transformers.LlavaForConditionalGeneration(config)), processor
 
 
 @seeded

@@ -3,27 +3,21 @@
 `python -m zoo.build [task or model type ...]` builds and runs the architectures and prints one line for each.
 """
 
-import inspect
 import sys
 import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
+from typing import Any
 
 import torch
 import transformers
-from transformers.models.auto import modeling_auto
 from transformers.utils import logging
 
-from zoo.configs import FIRST_PLAIN_TOKEN, SEQUENCE_LENGTH, VOCAB, tiny_config, walk
-
-TASKS = {
-    "causal-lm": modeling_auto.MODEL_FOR_CAUSAL_LM_MAPPING_NAMES,
-    "image-classification": modeling_auto.MODEL_FOR_IMAGE_CLASSIFICATION_MAPPING_NAMES,
-    "seq2seq-lm": modeling_auto.MODEL_FOR_SEQ_TO_SEQ_CAUSAL_LM_MAPPING_NAMES,
-    "sequence-classification": modeling_auto.MODEL_FOR_SEQUENCE_CLASSIFICATION_MAPPING_NAMES,
-}
+from zoo.configs import FIRST_PLAIN_TOKEN, tiny_config, walk
+from zoo.inputs import Inputs, Maker, makers
+from zoo.tasks import TASKS
 
 # Families that cannot be built, and why.
 CANNOT: dict[str, str] = {
@@ -34,6 +28,38 @@ CANNOT: dict[str, str] = {
     "layoutlmv2": "needs the package detectron2",
     "pp_lcnet": "its output has no logits (the class scores are called last_hidden_state)",
     "timm_wrapper": "needs the package timm",
+}
+
+
+# The same of one task alone.
+CANNOT_FOR: dict[tuple[str, str], str] = {
+    ("image-text-to-text", "chameleon"): "it reads pictures as tokens that it looks up in a codebook, not as numbers",
+    ("image-text-to-text", "diffusion_gemma"): "its pictures come with the place of every patch",
+    ("image-text-to-text", "emu3"): "it reads pictures as tokens that it looks up in a codebook, not as numbers",
+    ("image-text-to-text", "evolla"): "it reads proteins, not pictures",
+    ("image-text-to-text", "fast_vlm"): "needs the package timm for its vision tower",
+    ("image-text-to-text", "gemma4"): "its default configuration has no vision tower",
+    ("image-text-to-text", "gemma4_unified"): "its default configuration has no vision tower",
+    ("image-text-to-text", "granite4_vision"): "its default configuration does not say which layers go where",
+    ("image-text-to-text", "inkling_mm_model"): "its pictures come in blocks of time and space of a size of its own",
+    ("image-text-to-text", "minicpm_ocr"): "its pictures come packed in one strip, for the whole batch",
+    ("image-text-to-text", "minicpmv4_6"): "its pictures come packed in one strip, for the whole batch",
+    ("image-text-to-text", "minicpmv4_7"): "its pictures come packed in one strip, for the whole batch",
+    ("image-text-to-text", "molmo2"): "its pictures come with a table of which patches each token pools",
+    ("image-text-to-text", "muse_spark"): "its vision tower has a size of its own for each layer",
+    ("image-text-to-text", "mistral4"): "the class of the mapping reads text alone",
+    ("image-text-to-text", "perception_lm"): "needs the package timm for its vision tower",
+    ("image-text-to-text", "pi0"): "it moves a robot and writes no text",
+    ("object-detection", "pp_ocrv5_server_det"): "its default configuration leaves out the sizes of its neck",
+    ("object-detection", "pp_ocrv6_medium_det"): "its default configuration leaves out the sizes of its neck",
+    ("object-detection", "pp_ocrv6_small_det"): "the strides of its default backbone do not fit its neck",
+    ("semantic-segmentation", "sapiens2"): "its default configuration leaves out the sizes of its head",
+    ("speech-seq2seq", "kyutai_speech_to_text"): "it reads sound as tokens of a codec, 32 at each place",
+    ("speech-seq2seq", "dia"): "it writes sound, and reads text",
+    ("speech-seq2seq", "vibevoice"): "it writes sound, and reads text",
+    ("universal-segmentation", "videomt"): "its outputs have a row for each frame of all films, none for a film",
+    ("visual-question-answering", "blip"): "its forward pass gives no logits, only a loss",
+    ("zero-shot-object-detection", "omdet-turbo"): "it takes the classes of all pictures in one list",
 }
 
 
@@ -48,31 +74,66 @@ class Specimen:
     task: str
     model_type: str
     model: torch.nn.Module
-    inputs: dict[str, torch.Tensor]
+    inputs: Inputs
+    """The examples first."""
+    flat: frozenset[str] = frozenset()
+    """Inputs that the model takes with the examples end to end: patches of all pictures in one line."""
+
+    def given(self, inputs: Inputs) -> Inputs:
+        """Inputs as the model takes them."""
+        return {name: value.flatten(0, 1) if name in self.flat else value for name, value in inputs.items()}
+
+    def forward(self, inputs: Inputs) -> Any:
+        return self.model(**self.given(inputs))
+
+    def scores(self, outputs: Any, padding: int = 0) -> torch.Tensor:
+        """(example, score): one of these is explained."""
+        return TASKS[self.task].scores(outputs, padding)
 
 
 def architectures() -> list[tuple[str, str]]:
-    """Every (task, model type) of the four auto mappings, sorted."""
-    return sorted((task, name) for task, names in TASKS.items() for name in names)
+    """Every (task, model type) of the auto mappings, task by task."""
+    return [(task, name) for task, about in TASKS.items() for name in sorted(about.classes)]
 
 
 def build(task: str, model_type: str, *, seed: int = 0) -> Specimen:
     """Build one specimen, or raise `CannotBuild` with the reason."""
     if model_type in CANNOT:
         raise CannotBuild(CANNOT[model_type])
+    if (task, model_type) in CANNOT_FOR:
+        raise CannotBuild(CANNOT_FOR[task, model_type])
     try:
         model = random_model(task, model_type, seed)
-        if task == "image-classification":
-            calibrate_batch_norms(model, seed)
-        return Specimen(task, model_type, model, make_inputs(task, model, seed))
+        refusals = []
+        for maker in makers(task, model):
+            try:
+                return specimen_by(maker, task, model_type, model, seed)
+            except Exception as error:
+                refusals.append(error)
+        raise refusals[0]
     except Exception as error:
         lines = str(error).strip().splitlines() or [""]
         raise CannotBuild(f"{type(error).__name__}: {' '.join(lines)[:300]}") from error
 
 
+def specimen_by(maker: Maker, task: str, model_type: str, model: torch.nn.Module, seed: int) -> Specimen:
+    """The specimen with inputs of one maker, which the model must take."""
+    calibrate_batch_norms(model, maker, seed)
+    specimen = Specimen(task, model_type, model, *maker(model, torch.Generator().manual_seed(seed + 1)))
+    with torch.no_grad():
+        scores = specimen.scores(specimen.forward(specimen.inputs))
+        if scores.dim() != 2 or scores.shape[0] != 2 or not scores.isfinite().all():
+            raise CannotBuild(f"its scores for two examples are {tuple(scores.shape)} numbers, or not finite")
+        specimen.forward({name: value[:1] for name, value in specimen.inputs.items()})
+        unread = [n for n, v in specimen.inputs.items() if v.is_floating_point() and not sees(specimen, n, v, scores)]
+    if unread:
+        raise CannotBuild(f"it takes {', '.join(unread)} and does not read it")
+    return specimen
+
+
 def random_model(task: str, model_type: str, seed: int) -> torch.nn.Module:
     """The model of a tiny configuration, every parameter random."""
-    class_name = TASKS[task][model_type]
+    class_name = TASKS[task].classes[model_type]
     model_class = getattr(transformers, class_name if isinstance(class_name, str) else class_name[0])
     # The model of a composite family may take one part of the configuration only, such as the decoder's.
     parts = list(walk(tiny_config(task, model_type)))
@@ -123,127 +184,58 @@ def randomize(model: torch.nn.Module, seed: int) -> None:
 
 
 @torch.no_grad()
-def calibrate_batch_norms(model: torch.nn.Module, seed: int) -> None:
-    """Set the running statistics of batch norms from random images; deep networks die out or blow up without."""
+def calibrate_batch_norms(model: torch.nn.Module, maker: Maker, seed: int) -> None:
+    """Set the running statistics of batch norms from random inputs; deep networks die out or blow up without."""
     norms = [module for module in model.modules() if isinstance(module, torch.nn.modules.batchnorm._BatchNorm)]
     if not norms:
         return
     generator = torch.Generator().manual_seed(seed + 2)
     momenta = [norm.momentum for norm in norms]
+    drawn, flat = zip(*(maker(model, generator) for _ in range(8)), strict=True)
+    inputs = {name: torch.cat([one[name] for one in drawn]) for name in drawn[0]}
     for norm in norms:
         norm.train()
         norm.momentum = 1.0
-    model(torch.cat([random_images(model, generator) for _ in range(8)]))
-    for norm, momentum in zip(norms, momenta, strict=True):
-        norm.eval()
-        norm.momentum = momentum
-
-
-def make_inputs(task: str, model: torch.nn.Module, seed: int) -> dict[str, torch.Tensor]:
-    """Two different examples of the same length, with what the forward of the model takes."""
-    generator = torch.Generator().manual_seed(seed + 1)
-    accepted = inspect.signature(model.forward).parameters
-    special = SPECIAL_INPUTS.get(model.config.model_type)
-    main = model.main_input_name if model.main_input_name in accepted else "input_ids"
-    if task == "image-classification" and main != "input_ids":  # ImageGPT reads an image as a sequence of tokens
-        return special(model, generator) if special else {main: random_images(model, generator)}
-    inputs = {main: random_tokens(generator)}
-    if "attention_mask" in accepted:
-        inputs["attention_mask"] = torch.ones_like(inputs[main])
-    if task == "seq2seq-lm" and "decoder_input_ids" in accepted:
-        inputs["decoder_input_ids"] = random_tokens(generator)
-    if "bbox" in accepted:
-        corners = torch.randint(0, 60, (2, SEQUENCE_LENGTH, 2), generator=generator)
-        inputs["bbox"] = torch.cat([corners, corners + 20], dim=-1)
-    return inputs | (special(model, generator) if special else {})
-
-
-def siglip2_inputs(model: torch.nn.Module, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Images as sequences of flat patches."""
-    config = model.config.vision_config
-    patches = torch.randn(2, config.num_patches, config.num_channels * config.patch_size**2, generator=generator)
-    side = round(config.num_patches**0.5)
-    return {
-        "pixel_values": patches,
-        "pixel_attention_mask": torch.ones(2, config.num_patches, dtype=torch.long),
-        "spatial_shapes": torch.full((2, 2), side),
-    }
-
-
-def shieldgemma2_inputs(model: torch.nn.Module, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """An image, and a prompt that begins with the places of the image's tokens."""
-    ids = random_tokens(generator)
-    image_places = torch.arange(SEQUENCE_LENGTH) < model.config.mm_tokens_per_image
-    ids[:, image_places] = model.config.image_token_index
-    return {
-        "input_ids": ids,
-        "attention_mask": torch.ones_like(ids),
-        "token_type_ids": image_places.long().repeat(2, 1),
-        "pixel_values": random_images(model, generator),
-    }
-
-
-def voxtral_realtime_inputs(model: torch.nn.Module, generator: torch.Generator) -> dict[str, torch.Tensor]:
-    """Speech, of which eight frames go with each token."""
-    frames = SEQUENCE_LENGTH * model.config.audio_length_per_tok
-    return {"input_features": torch.randn(2, model.config.audio_config.num_mel_bins, frames, generator=generator)}
-
-
-SPECIAL_INPUTS = {
-    "shieldgemma2": shieldgemma2_inputs,
-    "siglip2": siglip2_inputs,
-    "voxtral_realtime": voxtral_realtime_inputs,
-}
-
-
-def random_tokens(generator: torch.Generator) -> torch.Tensor:
-    """Token ids of two sentences that end with the end-of-sequence token (some classifiers pool there)."""
-    ids = torch.randint(FIRST_PLAIN_TOKEN, VOCAB, (2, SEQUENCE_LENGTH), generator=generator)
-    ids[:, -1] = 2
-    return ids
-
-
-def random_images(model: torch.nn.Module, generator: torch.Generator) -> torch.Tensor:
-    """Two images of the size the model expects."""
-    config = getattr(model.config, "vision_config", model.config)
-    size = getattr(config, "image_size", None) or 32
-    height, width = size if isinstance(size, list | tuple) else (size, size)
-    return torch.randn(2, getattr(config, "num_channels", 3), height, width, generator=generator)
+    try:
+        model(**{name: value.flatten(0, 1) if name in flat[0] else value for name, value in inputs.items()})
+    finally:
+        for norm, momentum in zip(norms, momenta, strict=True):
+            norm.eval()
+            norm.momentum = momentum
 
 
 @torch.no_grad()
-def check(specimen: Specimen) -> list[str]:
-    """Run a specimen; raise where its logits are no good, return remarks on what is unusual."""
-    model, inputs = specimen.model, specimen.inputs
-    logits = model(**inputs).logits
-    if logits.shape[0] != 2 or not logits.is_floating_point() or not logits.isfinite().all():
-        raise CannotBuild(f"bad logits: {tuple(logits.shape)} {logits.dtype}, finite {bool(logits.isfinite().all())}")
+def remarks_on(specimen: Specimen) -> list[str]:
+    """What is unusual about the scores of a specimen."""
+    scores = specimen.scores(specimen.forward(specimen.inputs))
     remarks = []
-    if logits.std() < 1e-3 or logits.abs().max() > 1e3:
-        remarks.append(f"logits of scale {logits.std():.2g}")
-    if (logits[0] - logits[1]).abs().max() < 1e-2 * logits.abs().max():
-        remarks.append("both examples have nearly the same logits")
-    if not torch.equal(model(**inputs).logits, logits):
+    if scores.abs().max() < 1e-3 or scores.abs().max() > 1e3:
+        remarks.append(f"scores up to {scores.abs().max():.2g}")
+    if (scores[0] - scores[1]).abs().max() < 1e-2 * scores.abs().max():
+        remarks.append("both examples have nearly the same scores")
+    if not torch.equal(specimen.scores(specimen.forward(specimen.inputs)), scores):
         remarks.append("not deterministic")
-    if not sees_everything(specimen):
-        remarks.append("blind to an input that should matter")
-    alone = [model(**{name: value[i : i + 1] for name, value in inputs.items()}).logits for i in range(2)]
-    if not torch.allclose(torch.cat(alone), logits, rtol=0, atol=1e-4 * float(logits.abs().max())):
+    blind = [name for name, value in specimen.inputs.items() if not sees(specimen, name, value, scores)]
+    if blind:
+        remarks.append(f"blind to {', '.join(blind)}")
+    alone = [{name: value[i : i + 1] for name, value in specimen.inputs.items()} for i in range(2)]
+    apart = torch.cat([specimen.scores(specimen.forward(one)) for one in alone])
+    if not torch.allclose(apart, scores, rtol=0, atol=1e-4 * float(scores.abs().max())):
         remarks.append("examples of a batch depend on each other")
     return remarks
 
 
-def sees_everything(specimen: Specimen) -> bool:
-    """Whether the prediction, that of the last position for a language model, changes with an early input."""
-    name = next(iter(specimen.inputs))
-    changed = specimen.inputs[name].clone()
-    if changed.is_floating_point():
-        changed[..., 5] += 1.0
+def sees(specimen: Specimen, name: str, value: torch.Tensor, before: torch.Tensor) -> bool:
+    """Whether the scores change with an input; what only says how to read others is left alone."""
+    changed = value.clone()
+    if value.is_floating_point():
+        changed = value * torch.linspace(0.5, 1.5, value.numel()).reshape(value.shape)
+    elif name.endswith(("input_ids", "inputs")):
+        changed[..., 1] = FIRST_PLAIN_TOKEN
     else:
-        changed[:, 5] = FIRST_PLAIN_TOKEN
-    before = specimen.model(**specimen.inputs).logits
-    after = specimen.model(**(specimen.inputs | {name: changed})).logits
-    return not torch.allclose(before[:, -1], after[:, -1], rtol=0, atol=1e-6 * float(before.abs().max()))
+        return True
+    after = specimen.scores(specimen.forward(specimen.inputs | {name: changed}))
+    return not torch.allclose(before, after, rtol=0, atol=1e-6 * float(before.abs().max()))
 
 
 def main(wanted: list[str]) -> None:
@@ -256,14 +248,14 @@ def main(wanted: list[str]) -> None:
         start = time.perf_counter()
         try:
             specimen = build(task, model_type)
-            remarks = "; ".join(check(specimen))
+            remarks = "; ".join(remarks_on(specimen))
             size = sum(p.numel() for p in specimen.model.parameters())
             outcome = f"ok {time.perf_counter() - start:6.2f} s {size:9,} parameters  {remarks}"
             good = True
         except Exception as error:
             outcome, good = f"-- {type(error).__name__}: {str(error)[:400]}", False
         counts[task, good] += 1
-        print(f"{task:24}{model_type:26}{outcome}", flush=True)
+        print(f"{task:32}{model_type:28}{outcome}", flush=True)
     for task in TASKS:
         print(f"{task}: {counts[task, True]} of {counts[task, True] + counts[task, False]} build and run")
 

@@ -13,12 +13,15 @@ from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
-from whence.models.targets import answer, contrast, span, token
-from whence.results import Comparison, Conservation, Explanation
+from whence.models.pointing import box, region
+from whence.models.targets import answer, contrast, token
+from whence.models.word_targets import entropy, span
+from whence.results import Citations, Comparison, Conservation, Explanation, Trace
 from whence.runner import run, show, summary
 from whence.stamp import __version__
 from whence.verbs.attention import attention
 from whence.verbs.audit import audit
+from whence.verbs.cite import cite
 from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
@@ -35,6 +38,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "Citations",
     "Comparison",
     "Conservation",
     "Epsilon",
@@ -42,21 +46,26 @@ __all__ = [
     "Gamma",
     "Plain",
     "Recipe",
+    "Trace",
     "WhenceError",
     "ZPlus",
     "__version__",
     "answer",
     "attention",
     "audit",
+    "box",
+    "cite",
     "classes",
     "compare",
     "contrast",
     "diagnose",
+    "entropy",
     "evaluate",
     "explain",
     "load",
     "methods",
     "recipes",
+    "region",
     "run",
     "show",
     "span",

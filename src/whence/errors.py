@@ -92,4 +92,5 @@ class MissingExtraError(WhenceError, ImportError):
     """An optional dependency is needed. The message holds the exact command to install it."""
 
     def __init__(self, package: str, extra: str, purpose: str):
-        super().__init__(f"{purpose} needs {package}, which is not installed. Type: pip install 'whence-xai[{extra}]'")
+        wanted = f"'whence-xai[{extra}]'" if extra else package
+        super().__init__(f"{purpose} needs {package}, which is not installed. Type: pip install {wanted}")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from whence.results import Comparison, Explanation, Prediction
+from whence.results import Comparison, Explanation, Part, Prediction
 from whence.results.conservation import Conservation
 from whence.results.maps import AttentionMaps
 
@@ -44,6 +44,20 @@ def comparison() -> Comparison:
             for method, size in (("lrp", 1.0), ("gi", 0.01))
         )
     )
+
+
+def together(**changes) -> Explanation:
+    """A question of three tokens about a picture of 2 × 2 patches: the picture's first patch is the strongest."""
+    values = {
+        "scores": np.array([0.1, 0.5, -0.25, 2.0, 0.0, 0.0, -1.0]),
+        "tokens": ("which", "shape", "?", "[1, 1]", "[1, 2]", "[2, 1]", "[2, 2]"),
+        "sides": ("text",) * 3 + ("picture",) * 4,
+        "parts": (Part("input_ids", "token", shape=(3,)), Part("pixel_values", "patch", shape=(2, 2))),
+        "image": np.full((8, 8, 3), 255, np.uint8),
+        "text": None,
+        **dict.fromkeys(("offsets", "word_ids", "special"), ()),
+    }
+    return explanation(**(values | changes))
 
 
 def long(count: int) -> Explanation:

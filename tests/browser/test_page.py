@@ -5,6 +5,8 @@ from __future__ import annotations
 import base64
 import io
 import json
+import re
+from importlib import resources
 
 import numpy as np
 import pytest
@@ -96,6 +98,79 @@ def test_a_dropped_image_goes_to_a_model_that_reads_images(opened, server):
     expect(page.locator(".w-asked")).to_contain_text("7")
 
 
+def test_a_sound_is_chosen_played_and_explained_over_time(opened, server):
+    page = opened(server)
+    page.get_by_label("Model").select_option("tones")
+    expect(page.locator(".w-best")).to_contain_text("rising")
+    expect(page.locator("canvas.w-heat")).to_have_count(4)
+    expect(page.locator(".w-axis").first).to_have_text("00.10.20.30.40.50.60.70.80.91 s")
+    page.locator("canvas.w-heat").first.focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tooltip")).to_contain_text("0.02–0.04 s")
+    page.locator("audio").evaluate("(audio) => { audio.currentTime = 0.5; }")
+    expect(page.locator(".w-now").first).to_have_css("left", re.compile(r"[1-9]"))  # where it is at, in each drawing
+    assert page.locator(".w-now").first.evaluate("(line) => line.style.left") == "50%"
+    page.get_by_role("button", name="trill").first.click()
+    expect(page.locator(".w-best")).to_contain_text("trill")
+
+
+def test_a_dropped_sound_goes_to_a_model_that_hears(opened, server):
+    page = opened(server)
+    sound = (resources.files("whence.web") / "examples" / "falling.wav").read_bytes()
+    drop(page, "call.wav", "", sound)  # some browsers do not know its type
+    expect(page.get_by_label("Model")).to_have_value("tones")
+    expect(page.locator(".w-best")).to_contain_text("falling")
+    assert page.locator("audio").evaluate("(audio) => audio.src").startswith("data:audio/wav;base64,")
+
+
+def test_a_file_that_is_no_sound_is_refused_with_a_hint(opened, server):
+    page = opened(server, allowed=("422",))
+    drop(page, "broken.flac", "audio/flac", b"not a sound")
+    expect(page.get_by_role("alert")).to_contain_text("Send WAV, FLAC, OGG or MP3")
+
+
+def test_a_picture_with_a_question_is_explained_together(opened, server):
+    page = opened(server)
+    page.get_by_label("Model").select_option("shapes")
+    expect(page.get_by_label("Question")).to_have_value("which shape is the one in black")
+    expect(page.locator("canvas.w-heat")).to_have_count(2)
+    assert methods(page) == ["lrp", "gi"]
+    expect(page.locator("#composer")).to_contain_text("9 methods that read attention do not fit here")
+    row = page.locator(f"{ROWS} >> nth=0")
+    expect(row).to_contain_text("which shape is the one in black")
+    row.locator(".w-t", has_text="black").hover()
+    expect(page.get_by_role("tooltip")).to_contain_text("of 71")  # among tokens and patches
+    page.mouse.move(1, 1)  # else the page scrolls under the mouse, which then leaves the word
+    row.locator("canvas").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tooltip")).to_contain_text("patch 0,1")
+    page.get_by_label("Question").fill("which side is the one in red")
+    page.keyboard.press("Control+Enter")
+    expect(page.locator(".w-text").first).to_contain_text("red")
+    drop(page, "one.png", "image/png", picture())  # stays with the question
+    expect(page.get_by_label("Model")).to_have_value("shapes")
+    expect(page.get_by_label("Question")).to_have_value("which side is the one in red")
+
+
+def test_what_was_asked_of_a_model_is_there_when_it_comes_back(opened, server):
+    page = opened(server)
+    page.get_by_label("Text").fill("so dull")
+    page.get_by_role("checkbox", name="rollout").uncheck()
+    page.get_by_label("Model").select_option("shapes")
+    expect(page.locator(".w-both").first).to_be_visible()
+    page.get_by_label("Model").select_option("sentiment")
+    expect(page.get_by_label("Text")).to_have_value("so dull")
+    expect(page.locator(".w-best")).to_contain_text("negative")
+    assert methods(page) == ["lrp", "gi", "gae"]
+
+
+def test_attention_of_a_model_with_a_part_that_sees(opened, server):
+    page = opened(f"{server}#m=shapes&tab=attention", wait=".w-thumb.w-ready")
+    expect(page.locator(".w-side")).to_contain_text("[CLS] looks at")
+    page.get_by_role("radio", name="Layer 7, head 0").click()
+    expect(page.locator(".w-looks")).to_contain_text("black")
+
+
 def test_a_dropped_text_fills_the_box(opened, server):
     page = opened(server)
     drop(page, "review.txt", "text/plain", b"what a waste of time")
@@ -182,6 +257,8 @@ def test_a_shared_address_asks_the_same_again(opened, server):
 def test_an_address_cannot_make_the_page_ask_elsewhere(opened, server):
     page = opened(f"{server}#m=digits&i=https://example.invalid/x.png&k=lrp", wait="canvas.w-heat")
     assert page.get_by_alt_text("The image to explain").get_attribute("src").startswith("/examples/")
+    page = opened(f"{server}#m=tones&s=https://example.invalid/x.wav&k=lrp", wait="canvas.w-heat")
+    assert "s=%2Fexamples%2Frising.wav" in page.url
 
 
 def test_a_full_queue_offers_to_try_again(opened, server):
@@ -239,6 +316,12 @@ def test_keys_alone_are_enough(opened, server):
     assert "w-t " in stops[-1], stops
     page.keyboard.press("End")
     expect(page.get_by_role("tooltip")).to_contain_text("[SEP]")
+
+
+@pytest.mark.parametrize("model", ["tones", "shapes"])
+def test_sounds_and_pictures_with_text_fit_on_a_phone(opened, server, model):
+    page = opened(f"{server}#m={model}", wait="canvas.w-heat", viewport={"width": 360, "height": 740})
+    assert page.evaluate("document.documentElement.scrollWidth") <= 360
 
 
 @pytest.mark.parametrize("tab", ["explain", "attention", "runs"])

@@ -9,7 +9,7 @@ import pytest
 from playwright.sync_api import expect
 
 from tests.browser import made
-from whence.results import Comparison, Explanation, Prediction
+from whence.results import Comparison, Explanation, Part, Prediction
 from whence.viz.report import page as report
 
 HOSTILE = ("<script>alert(1)</script>", "</script>", "<img src=x onerror=alert(1)>", "<!--", "&lt;b&gt;", '" onload="x')
@@ -222,6 +222,81 @@ def test_image_has_original_heat_map_and_numbers(opened):
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tooltip")).to_contain_text("patch 1,1")
     expect(page.get_by_role("tooltip")).to_contain_text("−1.00")
+
+
+def test_text_and_picture_of_one_explanation_stand_together(opened):
+    both = Comparison((made.together(), made.together(method="gi", scores=np.ones(7))))
+    page = opened(report(both), wait="canvas.w-heat")
+    expect(page.locator("h1")).to_have_text("which shape ?")
+    row = page.locator('.w-row[data-method="lrp"]')
+    assert [row.locator(".w-t").nth(n).text_content() for n in range(3)] == ["which", "shape", "?"]
+    assert colour(row.locator(".w-t").nth(1)) == "rgb(230, 97, 1)"  # the strongest of the text, on its own scale
+    expect(row.locator(".w-head")).to_contain_text("text +0.350")
+    expect(row.locator(".w-head")).to_contain_text("picture +1.00")
+    page.get_by_role("switch", name="One scale for all").check()
+    assert colour(row.locator(".w-t").nth(1)) != "rgb(230, 97, 1)"
+    row.locator(".w-t").nth(1).hover()
+    tip = page.get_by_role("tooltip")
+    expect(tip).to_contain_text("+0.500")
+    expect(tip).to_contain_text("3 of 7")
+    expect(tip).to_contain_text("gi+1.00")
+    expect(page.locator(".w-lit")).to_have_text(["shape", "shape"])
+    page.get_by_label("Heat map opacity").fill("100")
+    pixel = "(c, [x, y]) => Array.from(c.getContext('2d').getImageData(x * c.width, y * c.height, 1, 1).data)"
+    assert row.locator("canvas").evaluate(pixel, [0.25, 0.25]) == [230, 97, 1, 255]
+    row.locator("canvas").focus()
+    page.keyboard.press("ArrowDown")
+    page.keyboard.press("ArrowRight")
+    expect(tip).to_contain_text("patch 1,1")
+    expect(tip).to_contain_text("−1.00")
+    table = page.get_by_role("table", name="All features")
+    expect(table.locator("tbody tr").first).to_contain_text("patch 0,0")
+    expect(table.locator("tbody tr")).to_have_count(7)
+
+
+def test_copied_json_of_text_and_picture_loads_again(opened, tmp_path):
+    exp = made.together()
+    page = opened(report(exp), wait="canvas.w-heat", permissions=["clipboard-read", "clipboard-write"])
+    page.get_by_role("button", name="Copy as JSON").click()
+    expect(page.get_by_role("button", name="Copied")).to_be_visible()
+    again = Explanation.from_dict(json.loads(page.evaluate("navigator.clipboard.readText()")))
+    np.testing.assert_array_equal(again.part("pixel_values"), exp.part("pixel_values"))
+    assert again.parts == exp.parts
+
+
+def test_several_pictures_beside_a_text_stand_side_by_side(opened):
+    parts = (Part("input_ids", "token", shape=(1,)), Part("pixel_values", "patch", shape=(2, 1, 2)))
+    scores = np.array([1.0, 1, 2, 3, 4])
+    exp = made.together(
+        scores=scores, parts=parts, tokens=tuple("abcde"), sides=("text",) + ("picture",) * 4,
+        image=np.zeros((4, 16, 3), np.uint8),
+    )  # fmt: skip
+    page = opened(report(exp), wait="canvas.w-heat")
+    shown = "whence.apart(JSON.parse(document.getElementById('whence-data').textContent).explanations[0])[1].scores"
+    assert page.evaluate(shown) == exp.only("pixel_values").scores.tolist()
+
+
+def test_a_wave_stands_over_its_seconds(opened):
+    part = Part("input_values", "frame", shape=(4,), seconds=0.5)
+    exp = made.explanation(
+        scores=np.array([0.0, 1.0, -1.0, 0.0]), parts=(part,), tokens=("a", "b", "c", "d"),
+        image=np.zeros((9, 40, 3), np.uint8), text=None, offsets=(), word_ids=(), special=(),
+    )  # fmt: skip
+    page = opened(report(exp), wait="canvas.w-heat")
+    expect(page.locator(".w-axis").first).to_have_text("00.20.40.60.811.21.41.61.82 s")
+    ticks = "[0.04, 1, 7, 30].map((end) => whence.ticks(end).at(-1))"
+    assert page.evaluate(ticks) == [0.04, 1, 7, 30]
+    page.locator("canvas.w-heat").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("tooltip")).to_contain_text("0.50–1.00 s")
+    expect(page.get_by_role("tooltip")).to_contain_text("+1.00")
+
+
+def test_without_javascript_text_and_numbers_of_the_picture_are_there(opened):
+    page = opened(report(made.together()), wait=".w-text", java_script_enabled=False)
+    expect(page.locator(".w-text")).to_have_text("which shape ?")
+    expect(page.locator(".w-table td")).to_have_text(["+2", "+0", "+0", "-1"])
+    expect(page.locator(".w-card")).to_contain_text("picture: +1.0000")
 
 
 def test_without_javascript_the_tokens_are_there(opened):

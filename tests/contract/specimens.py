@@ -1,6 +1,6 @@
 """A tiny random model of several families for every adapter that is registered, with inputs of every form.
 
-A new adapter is here by itself, as soon as `whence.models.loading.HEADS` names it: families come from the auto class
+A new adapter is here by itself, as soon as `whence.models.tasks.HEADS` names it: families come from the auto class
 that stands beside it. If it reads another kind of thing, `FORMS` says so until it knows what that looks like.
 """
 
@@ -17,7 +17,12 @@ from torch import nn
 
 from tests import small
 from whence.models.adapter import AbstractAdapter
-from whence.models.loading import ADAPTERS, TASKS
+from whence.models.choosing import Chooser
+from whence.models.documents import DocumentQuestionAnswering
+from whence.models.sound import Hearing
+from whence.models.tasks import ADAPTERS, TASKS
+from whence.models.telling import Telling
+from whence.models.together import ImageTextClassifier
 from zoo.build import randomize
 from zoo.configs import tiny_config
 
@@ -25,6 +30,14 @@ FAMILIES = "bert roberta xlnet gpt2 llama vit swin convnext".split()
 """Positions counted from the left, from the padding, relative and rotary; encoders and decoders; with and without."""
 IN_TWO = "t5 bart".split()
 """Encoder-decoders."""
+SEEING = {
+    "object-detection": "yolos",
+    "image-segmentation": "segformer",
+    "depth-estimation": "glpn",
+    "video-classification": "videomae vivit",
+    "image-feature-extraction": "vit swin convnext",
+}
+"""Families of tasks that none of these does, or whose auto class is for all."""
 
 
 class Specimen(NamedTuple):
@@ -38,15 +51,21 @@ class Specimen(NamedTuple):
 
 
 def names() -> list[tuple[str, str]]:
-    """Task and family of everything that is explained."""
+    """Task and family of everything that reads one text or picture. The same is asked of those that choose among texts
+    in tests/models/test_choosing.py, of those that hear in test_sound.py, of those that read pages in
+    test_documents.py, of others in test_seeing.py and test_together.py."""
     found = []
     for adapter in ADAPTERS:
+        if issubclass(adapter, (Chooser, DocumentQuestionAnswering, Hearing, Telling, ImageTextClassifier)):
+            continue
         auto = TASKS[adapter.task][0] if adapter.task in TASKS else None
-        found += [(adapter.task, family) for family in (_families(auto) if auto else ["by hand"])]
+        found += [(adapter.task, family) for family in (_families(auto, adapter.task) if auto else ["by hand"])]
     return found
 
 
-def _families(auto: str) -> list[str]:
+def _families(auto: str, task: str) -> list[str]:
+    if task in SEEING:
+        return SEEING[task].split()
     known = {config.model_type for config in getattr(transformers, auto)._model_mapping}
     chosen = [f for f in (IN_TWO if "Seq2Seq" in auto else FAMILIES) if f in known]
     return chosen or sorted(known)[:2]
@@ -144,8 +163,11 @@ def with_a_hole(made: Specimen) -> Form:
 
 
 def images(made: Specimen, form: str) -> Form:
-    side = getattr(made.module.config, "image_size", 64)
-    pixels = torch.randn(3, 3, side, side, generator=torch.Generator().manual_seed(1))
+    config = made.module.config
+    side = getattr(config, "image_size", 64)
+    height, width = (side, side) if isinstance(side, int) else side
+    frames = (config.num_frames,) if made.adapter.kind == "video" else ()
+    pixels = torch.randn(3, *frames, 3, height, width, generator=torch.Generator().manual_seed(1))
     inputs = {"tensor": pixels, "list": list(pixels), "encoded": {"pixel_values": pixels}}[form]
     cast = pixels.to(next(made.module.parameters()).dtype)
     return Form(inputs, [{"pixel_values": cast[n : n + 1]} for n in range(3)])
@@ -169,6 +191,7 @@ FORMS: dict[str, dict[str, Callable[[Specimen], Form]]] = {
         "a hole in the mask": with_a_hole,
     },
     "image": {form: partial(images, form=form) for form in ("tensor", "list", "encoded")},
+    "video": {form: partial(images, form=form) for form in ("tensor", "list", "encoded")},
     "module": {form: partial(ids, form=form) for form in ("tensor", "encoded")},
 }
 """Kind of input to every form that it comes in."""

@@ -15,7 +15,7 @@ from torch import Tensor
 
 import whence
 from tests.contract.specimens import FORMS, Specimen, names, specimen
-from whence.models.loading import ADAPTERS
+from whence.models.tasks import ADAPTERS
 
 CONTINUATION = "good film"
 PRECISIONS = {"float32": torch.float32, "bfloat16": torch.bfloat16}
@@ -69,7 +69,35 @@ def written(outputs: Any, inputs: dict[str, Tensor], made: Specimen) -> float:
     return total
 
 
+def surest_box(outputs: Any, inputs: dict[str, Tensor], made: Specimen) -> float:
+    """The logit of the class that is most certain of all boxes; the last one is "nothing"."""
+    logits = outputs.logits[0].float()
+    shares = logits.softmax(-1)[:, :-1]
+    return float(logits[:, :-1].reshape(-1)[shares.reshape(-1).argmax()])
+
+
+def largest_region(outputs: Any, inputs: dict[str, Tensor], made: Specimen) -> float:
+    """The mean logit of the class of most pixels, over these."""
+    logits = outputs.logits[0].float()
+    best = logits.argmax(0)
+    most = int(best.flatten().mode().values)
+    return float(logits[most][best == most].mean())
+
+
+def mean_depth(outputs: Any, inputs: dict[str, Tensor], made: Specimen) -> float:
+    return float(outputs.predicted_depth[0].float().mean())
+
+
+def a_feature(outputs: Any) -> Tensor:
+    """Models without a head predict nothing: this is what we ask them."""
+    return outputs.pooler_output[:, 3]
+
+
 BY_HAND: dict[str, Callable[..., float]] = {
+    "object-detection": surest_box,
+    "image-segmentation": largest_region,
+    "depth-estimation": mean_depth,
+    "image-feature-extraction": lambda outputs, inputs, made: float(a_feature(outputs)[0]),
     "token-classification": surest_label,
     "question-answering": best_answer,
     "fill-mask": filled_in,
@@ -123,7 +151,9 @@ def explain(made: Specimen, inputs: Any, **options: Any) -> list[whence.Explanat
     model = whence.load(made.module if made.companion is None else (made.module, made.companion))
     assert type(model) is made.adapter
     if made.task == "text2text-generation":
-        options["continuation"] = CONTINUATION
+        options = {"continuation": CONTINUATION, "target": whence.span(), **options}
+    if made.task == "image-feature-extraction":
+        options["target"] = a_feature
     found = whence.explain(model, inputs, "gi", batch_tokens=100_000, receipt="short", **options)
     return found if isinstance(found, list) else [found]
 

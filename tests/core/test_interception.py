@@ -308,7 +308,8 @@ class Cube(torch.autograd.Function):
 
 
 def test_custom_autograd_functions_are_named() -> None:
-    done = explain(lambda x: F.gelu(Cube.apply(F.layer_norm(x, (5,)))), normal(2, 5))
+    taken = Cube.apply  # before anybody looks
+    done = explain(lambda x: F.gelu(taken(F.layer_norm(x, (5,)))), normal(2, 5))
     assert done.bypasses == ("Cube",)
     assert explain(lambda x: F.gelu(F.layer_norm(x, (5,))), normal(2, 5)).bypasses == ()
     assert explain(seeded(Block("llama")), normal(2, 5, 8), "gim").bypasses == ()

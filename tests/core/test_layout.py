@@ -168,3 +168,16 @@ def test_an_expanded_axis_has_no_steps(turn):
     (lane,) = layout_of(out)
     assert out.stride(lane.axis) == 0
     assert (lane.inner, lane.size) == (1, EXAMPLES)
+
+
+@pytest.mark.parametrize("join", [torch.cat, torch.stack])
+def test_what_ended_is_not_taken_up_again_by_a_join(join):
+    """The first rows of examples folded with frames are all the first example's, as many as there may be."""
+
+    def function(x: Tensor) -> Tensor:
+        frames = x.reshape(EXAMPLES * 4, 5)
+        return join([frames[:EXAMPLES], x[:, 0]], 1)
+
+    assert followed(function, numbers(EXAMPLES, 4, 5))[1] is None
+    kept = followed(lambda x: join([x[:, 1], x[:, 0]], 1), numbers(EXAMPLES, 4, 5))[1]
+    assert kept == Lane(0, 1, EXAMPLES)

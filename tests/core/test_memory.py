@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import threading
 
 import numpy as np
@@ -101,6 +102,16 @@ def test_attention_is_not_computed_twice(monkeypatch):
     monkeypatch.setattr(AttentionOperator, "attend", lambda self, v: calls.append(1) or attend(self, v))
     whence.explain(small.llama(), {"input_ids": torch.arange(2, 12)[None]}, "exact", 5, memory="recompute")
     assert len(calls) == 2  # one for each layer
+
+
+def test_a_block_runs_again_no_further_than_it_must():
+    """Its last product has kept nothing but weights."""
+    model, calls = copy.deepcopy(small.llama()), []
+    for name in ("gate_proj", "down_proj"):
+        layer = model.model.layers[0].mlp.get_submodule(name)
+        layer.register_forward_hook(lambda *_, name=name: calls.append(name))
+    whence.explain(model, {"input_ids": torch.arange(2, 12)[None]}, "exact", 5, memory="recompute")
+    assert calls == ["gate_proj", "down_proj", "gate_proj"]
 
 
 def test_the_model_is_not_touched_and_threads_do_not_meet():

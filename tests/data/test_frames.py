@@ -6,10 +6,11 @@ import numpy as np
 import pandas as pd
 import polars as pl
 import pyarrow as pa
+import pyarrow.dataset
 import pytest
 
 import whence
-from whence.data.frames import is_frame, is_series, values_of
+from whence.data.frames import column, is_frame, is_series, values_of
 from whence.data.labelled import labelled
 from whence.data.opening import open_dataset
 from whence.errors import InputError
@@ -26,9 +27,9 @@ def frame(request):
 def test_frames_are_told_from_columns_and_from_lists(frame):
     assert is_frame(frame)
     assert not is_series(frame)
-    for column in (pd.Series([1]), pl.Series([1])):
-        assert is_series(column)
-        assert not is_frame(column)
+    for single in (pd.Series([1]), pl.Series([1])):
+        assert is_series(single)
+        assert not is_frame(single)
     for other in (["a"], "text", np.zeros(3), {"text": ["a"]}, ("a", "b"), None):
         assert not is_frame(other)
         assert not is_series(other)
@@ -98,3 +99,81 @@ def test_pairs_keep_both_texts(names):
     (row,) = labelled([{names[0]: "one", names[1]: "two", "label": 1}])
     assert row.input == ("one", "two")
     assert row.label == 1
+
+
+def rows():
+    yield from ({"review": text, "stars": stars} for text, stars in zip(*COLUMNS.values(), strict=True))
+
+
+class Stream:
+    """A stream of `datasets`: it may not know its columns, and gives tensors if it was told to."""
+
+    def __init__(self, form=None, known=None):
+        self.form, self.column_names = form, known
+
+    def with_format(self, form):
+        return Stream(form, self.column_names)
+
+    def __getitem__(self, name):
+        return [row[name] for row in self]
+
+    def __iter__(self):
+        return rows() if self.form is None else iter([object()])
+
+
+def of_datasets(make):
+    def made():
+        library = pytest.importorskip("datasets")
+        return make(library)
+
+    return made
+
+
+HELD = {
+    "reader": lambda: pa.table(COLUMNS).to_reader(),
+    "batch": lambda: pa.table(COLUMNS).to_batches()[0],
+    "scanned": lambda: pyarrow.dataset.dataset(pa.table(COLUMNS)),
+    "lazy": lambda: pl.DataFrame(COLUMNS).lazy(),
+    "generator": rows,
+    "stream": lambda: Stream("torch"),
+    "named stream": lambda: Stream("torch", ["review", "stars"]),
+    "Dataset": of_datasets(lambda library: library.Dataset.from_dict(COLUMNS)),
+    "Dataset of tables": of_datasets(lambda library: library.Dataset.from_dict(COLUMNS).with_format("arrow")),
+    "Dataset of frames": of_datasets(lambda library: library.Dataset.from_dict(COLUMNS).with_format("pandas")),
+    "IterableDataset": of_datasets(lambda library: library.IterableDataset.from_generator(rows)),
+}
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_what_people_hold_gives_the_same_rows(kind):
+    data = open_dataset(HELD[kind]())
+    assert data.columns() == ["review", "stars"]
+    assert [dict(record) for record in data.records()] == list(rows())
+    assert list(column(HELD[kind](), "review")) == COLUMNS["review"]
+
+
+@pytest.mark.parametrize("kind", HELD)
+def test_a_run_over_what_people_hold(kind, tmp_path):
+    done = whence.run(HELD[kind](), model="sentiment", out=tmp_path / "run", text="review", progress=False)
+    assert (done.rows, done.failed) == (3, 1)  # one has no text
+
+
+@pytest.mark.parametrize("make", [pa.array, lambda texts: pa.chunked_array([texts]), iter])
+def test_texts_alone(make):
+    texts = ["a gem", "so dull"]
+    assert [record["text"] for record in open_dataset(make(texts)).records()] == texts
+    assert [exp.text for exp in whence.explain("sentiment", make(texts))] == texts
+
+
+def test_a_column_of_rows_must_be_there():
+    with pytest.raises(InputError, match=r"no column 'text'; there are 'review', 'stars'"):
+        whence.explain("sentiment", rows(), text="text")
+    with pytest.raises(InputError, match="text='review'"):
+        whence.explain("sentiment", pa.table(COLUMNS).to_reader())
+
+
+def test_what_is_nearly_right_is_told_what_to_type():
+    with pytest.raises(InputError, match=r"has to be called: rows\(\)"):
+        open_dataset(rows)
+    with pytest.raises(InputError, match=r"pandas\.DataFrame\(data\)"):
+        open_dataset(COLUMNS)

@@ -42,6 +42,7 @@ def test_my_own_prompt(run):
     said = run("own_prompt.py")
     assert "rather than" in said
     assert said.count("inputs +") + said.count("inputs -") == 2
+    assert said.count(" from [(") == 3
 
 
 def test_my_own_data(run, tmp_path: Path):

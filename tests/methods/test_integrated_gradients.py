@@ -98,7 +98,10 @@ def test_source_and_decoder_tokens():
     torch.manual_seed(0)
     model = whence.load((small.t5.__wrapped__().double(), small.bytelevel()))
     few, many = (
-        whence.explain(model, "abc", "integrated_gradients", continuation="de", steps=s).conservation for s in (64, 512)
+        whence.explain(
+            model, "abc", "integrated_gradients", continuation="de", steps=s, target=whence.span()
+        ).conservation
+        for s in (64, 512)
     )
     assert few.inputs != 0
     assert abs(many.error) < 1e-3 * abs(many.inputs)

@@ -69,7 +69,7 @@ def test_deletion(model):
 def test_a_word_is_taken_away_whole_and_its_pieces_share(model):
     text = "it was gorgeousx , dully"
     ids = _ids(text)
-    exp = whence.explain(model, text, "occlusion", target=1, by="word")
+    exp = whence.explain(model, text, "occlusion", target=1, away="word")
     pieces = [i for i, w in enumerate(exp.word_ids) if w == 2]
     assert len(pieces) == 2
     without = [small.wordpiece().mask_token_id if i in pieces else x for i, x in enumerate(ids)]
@@ -79,7 +79,7 @@ def test_a_word_is_taken_away_whole_and_its_pieces_share(model):
 
 
 def test_words_of_a_pair_are_told_apart(model):
-    exp = whence.explain(model, ("a movie", "a plot"), "occlusion", by="word")
+    exp = whence.explain(model, ("a movie", "a plot"), "occlusion", away="word")
     assert len({float(s) for s, special in zip(exp.scores, exp.special, strict=True) if not special}) == 4
 
 
@@ -106,7 +106,7 @@ def test_patches(fill):
 
 def test_source_and_decoder_tokens():
     model = whence.load((small.t5(), small.bytelevel()))
-    exp = whence.explain(model, "abc", "occlusion", continuation="de")
+    exp = whence.explain(model, "abc", "occlusion", continuation="de", target=whence.span())
     assert exp.sides.count("source") == 3
     assert np.abs(exp.scores[[s == "source" for s in exp.sides]]).min() > 0
 
@@ -114,10 +114,10 @@ def test_source_and_decoder_tokens():
 def test_errors_say_what_to_type(model):
     with pytest.raises(OptionError, match=r"unknown fill 'maks'. Did you mean 'mask'"):
         whence.explain(model, "a movie", "occlusion", fill="maks")
-    with pytest.raises(OptionError, match="by='letter' is not 'token' or 'word'"):
-        whence.explain(model, "a movie", "occlusion", by="letter")
-    with pytest.raises(InputError, match="by='token'"):
-        whence.explain(model, {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", by="word")
+    with pytest.raises(OptionError, match="away='letter' is not 'token' or 'word'"):
+        whence.explain(model, "a movie", "occlusion", away="letter")
+    with pytest.raises(InputError, match="away='token'"):
+        whence.explain(model, {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", away="word")
     with pytest.raises(InputError, match=r"without a tokenizer.*fill='pad'"):
         whence.explain(small.classifier(), {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion")
     whence.explain(small.classifier(), {"input_ids": torch.tensor([[2, 7, 3]])}, "occlusion", fill="pad")

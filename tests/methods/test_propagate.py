@@ -51,3 +51,28 @@ def test_positions_belong_to_their_own_tokens(at, lengths):
     other = whence.explain(module, ids, target=target, at="position")
     np.testing.assert_allclose(other.scores[lengths[0] :], 0, atol=1e-6)
     assert np.abs(other.scores[: lengths[0]]).max() > 1e-6
+
+
+class SharedToken(torch.nn.Module):
+    """A class token is joined to every frame of every film, and read from the first rows: all have the same one."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.layer, self.head = torch.nn.Linear(4, 6), torch.nn.Linear(6, 2)
+        self.token, self.place = torch.nn.Parameter(torch.randn(1, 1, 6)), torch.nn.Parameter(torch.randn(1, 2, 6))
+
+    def forward(self, x):
+        films, frames = x.shape[:2]
+        rows = self.layer(x).flatten(0, 1)[:, None]
+        rows = torch.cat([self.token.expand(len(rows), -1, -1), rows], 1) + self.place
+        token, rest = rows[:films, 0], rows[:, 1].view(films, frames, -1)
+        return self.head(token * rest.relu().mean(1) + token)
+
+
+def test_what_is_read_from_the_rows_of_another_is_booked_to_its_own():
+    module, x = SharedToken().eval(), torch.randn(3, 4, 4)
+    for n, exp in enumerate(whence.explain(module, x, "exact", 1)):
+        alone = whence.explain(module, x[n : n + 1], "exact", 1)
+        assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+        assert exp.conservation.sinks == pytest.approx(alone.conservation.sinks, abs=1e-5)

@@ -171,7 +171,9 @@ def test_one_and_two_features(text):
 
 def test_language_models_and_custom_targets(model):
     seq = whence.load((small.t5(), small.bytelevel()))
-    assert whence.explain(seq, "abc", "shap", continuation="de").conservation.error == pytest.approx(0, abs=1e-9)
+    assert whence.explain(
+        seq, "abc", "shap", continuation="de", target=whence.span()
+    ).conservation.error == pytest.approx(0, abs=1e-9)
     custom = whence.explain(model, TEXTS[0], "shap", target=lambda outputs: outputs.logits[:, 1])
     np.testing.assert_allclose(custom.scores, whence.explain(model, TEXTS[0], "shap", target=1).scores, atol=1e-5)
 

@@ -145,3 +145,62 @@ def test_an_adapter_of_your_own(tmp_path):
     for text, found in zip(texts, whence.explain(model, texts), strict=True):
         np.testing.assert_allclose(found.scores, whence.explain(model, text).scores, atol=1e-5)
     exp.save(tmp_path / "bases.html")
+
+
+class Matching(torch.nn.Module):
+    """How every text fits every picture, as CLIP says it; what is masked is minus infinity."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.look = torch.nn.Embedding(9, 4), torch.nn.Linear(12, 4)
+
+    def forward(self, input_ids, pixel_values):
+        texts, pictures = self.table(input_ids).mean(1), self.look(pixel_values.flatten(1))
+        return {"logits_per_image": pictures @ texts.T, "text_embeds": texts, "image_embeds": pictures}
+
+
+def test_every_text_against_every_picture():
+    module = Matching().eval()
+    inputs = {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6]]), "pixel_values": torch.randn(2, 3, 2, 2)}
+    target = lambda outputs: outputs["logits_per_image"].diagonal()
+    with torch.no_grad():
+        wanted = target(module(**inputs))
+    found = whence.explain(module, inputs, "exact", target)
+    for n, exp in enumerate(found):
+        alone = whence.explain(module, {k: v[n : n + 1] for k, v in inputs.items()}, "exact", target)
+        np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-6)
+        assert exp.target_score == pytest.approx(float(wanted[n]), abs=1e-5)
+        assert (exp.part("input_ids").size, exp.part("pixel_values").size) == (3, 12)
+
+
+def test_masked_outputs_are_equal_to_themselves():
+    class Masked(Matching):
+        def forward(self, input_ids, pixel_values):
+            logits = super().forward(input_ids, pixel_values)["image_embeds"] + self.table(input_ids).sum(1)
+            return torch.cat([logits, torch.full_like(logits, -torch.inf)], 1)
+
+    inputs = {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6]]), "pixel_values": torch.randn(2, 3, 2, 2)}
+    for exp in whence.explain(Masked().eval(), inputs, "exact", lambda logits: logits[:, 1]):
+        assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+
+
+def test_what_a_decoder_has_written_is_explained_next_to_a_sound():
+    class Writes(torch.nn.Module):
+        def __init__(self) -> None:
+            super().__init__()
+            torch.manual_seed(0)
+            self.table, self.hear, self.head = (
+                torch.nn.Embedding(9, 4),
+                torch.nn.Linear(5, 4),
+                torch.nn.Linear(4, 9),
+            )
+
+        def forward(self, input_features, decoder_input_ids):
+            return self.head(torch.relu(self.hear(input_features).mean(1) + self.table(decoder_input_ids).sum(1)))
+
+    inputs = {"input_features": torch.randn(2, 6, 5), "decoder_input_ids": torch.tensor([[1, 2], [3, 4]])}
+    for exp in whence.explain(Writes().eval(), inputs, "exact", 3):
+        assert {part.source for part in exp.parts} == {"input_features", "decoder_input_ids"}
+        assert np.abs(exp.part("decoder_input_ids")).min() > 0
+        assert exp.conservation.error == pytest.approx(0, abs=1e-5)

@@ -15,9 +15,10 @@ from typer.testing import CliRunner
 import whence
 from tests import small
 from whence.cli import app
-from whence.errors import InputError
-from whence.models import loading
+from whence.errors import InputError, ModelError
+from whence.models import tasks
 from whence.models.together import ImageTextLM
+from zoo.build import build
 
 TEMPLATE = (
     "{% for m in messages %}{{ m['role'] }}:{% for c in m['content'] %}"
@@ -31,23 +32,7 @@ def picture(seed: int, size: tuple[int, int] = (40, 50)) -> Image.Image:
 
 @pytest.fixture(scope="module")
 def llava():
-    """A LLaVA of two small layers with its processor."""
-    tokenizer = copy.deepcopy(small.bytelevel())
-    tokenizer.add_special_tokens({"additional_special_tokens": ["<image>"]})
-    reader = transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
-    processor = transformers.LlavaProcessor(
-        image_processor=reader, tokenizer=tokenizer, patch_size=14, vision_feature_select_strategy="default",
-        image_token="<image>", num_additional_image_tokens=1,
-    )  # fmt: skip
-    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = transformers.LlavaConfig(
-        text_config=transformers.LlamaConfig(**size, num_key_value_heads=2, vocab_size=300),
-        vision_config=transformers.CLIPVisionConfig(**size, image_size=28, patch_size=14),
-        image_token_index=tokenizer.convert_tokens_to_ids("<image>"),
-        vision_feature_layer=-1,
-    )
-    torch.manual_seed(0)
-    return small.randomised(transformers.LlavaForConditionalGeneration(config)), processor
+    return small.llava()
 
 
 @pytest.fixture(scope="module")
@@ -125,6 +110,26 @@ def test_a_list_is_its_members(llava):
     assert together[2].only("pixel_values").scores.shape == (2, 4)
 
 
+def test_a_text_may_say_where_its_pictures_stand(llava):
+    """In as many places as there are pictures, or in none; a text without pictures has no place for any."""
+    module, processor = llava
+    exp = whence.explain(llava, {"images": [picture(0), picture(1)], "text": "a <image> or <image>?"}, target=65)
+    encoded = processor(text=["a <image> or <image>?"], images=[picture(0), picture(1)], return_tensors="pt")
+    with torch.no_grad():
+        assert exp.target_score == pytest.approx(float(module(**encoded).logits[0, -1, 65]), abs=1e-4)
+    assert "".join(exp.tokens[: exp.parts[0].count]) == "a  or ?"
+    for wrong in ("<image><image> which", "<image> a <image> b <image>"):
+        with pytest.raises(InputError, match=r"of the marks '<image>', .* for 1 pictures"):
+            whence.explain(llava, {"image": picture(0), "text": wrong})
+    with pytest.raises(InputError, match="has 1 of the marks '<image>'"):
+        whence.explain(llava, "what is <image>")
+    chatty = copy.copy(processor)
+    chatty.chat_template = TEMPLATE
+    said = [{"role": "user", "content": [{"type": "image", "image": picture(0)}, {"type": "text", "text": "<image>a"}]}]
+    with pytest.raises(InputError, match="has 1 of the marks '<image>'"):
+        whence.explain((module, chatty), said)
+
+
 def test_messages_of_a_chat(llava, tmp_path):
     module, processor = llava
     chatty = copy.copy(processor)
@@ -143,6 +148,11 @@ def test_messages_of_a_chat(llava, tmp_path):
     assert exp.part("pixel_values").shape == (2, 2, 2)
     with pytest.raises(InputError, match="holds its picture"):
         whence.explain((module, chatty), [{"role": "user", "content": [{"type": "image"}]}])
+    with pytest.raises(InputError, match="no place for tools"):
+        whence.explain((module, chatty), {"messages": messages, "tools": [{"name": "clock"}]})
+    chatty.chat_template = "{% if tools %}<{{ tools[0]['name'] }}>{% endif %}" + TEMPLATE
+    exp = whence.explain((module, chatty), {"messages": messages, "tools": [{"name": "clock"}]})
+    assert "".join(exp.tokens[: exp.parts[0].count]).startswith("<clock>user:a?;")
 
 
 def test_what_is_written_is_explained_token_by_token(llava):
@@ -150,7 +160,7 @@ def test_what_is_written_is_explained_token_by_token(llava):
     exp = whence.explain(llava, item, continuation=" is", target=whence.span())
     assert exp.sides == ("prompt",) * 6 + ("continuation",) * 2 + ("picture",) * 4
     assert exp.conservation.error == pytest.approx(0, abs=1e-4)
-    written = whence.explain(llava, item, generate=3)
+    written = whence.explain(llava, item, generate=3, target=whence.span())
     assert written.parts[0].count == 6 + 2
     assert written.conservation.error == pytest.approx(0, abs=1e-4)
 
@@ -213,6 +223,7 @@ def test_attention_over_other_tokens_says_so(llava):
         ({"image": picture(0)}, "a picture comes with a text"),
         ({"image": "no_such.png", "text": "a"}, "no such image"),
         ({"image": picture(0), "text": "  "}, "a picture comes with a text"),
+        ({"image": picture(0), "text": "a", "labels": ["b"]}, "'labels' is of no use to an image-text-to-text model"),
         (3.5, "can't read"),
     ],
 )
@@ -261,7 +272,7 @@ def test_a_model_without_eyes():
 def test_who_reads_pictures(name):
     """Some of these are listed as causal language models as well: their pictures would have no scores."""
     config = getattr(transformers, f"{name}Config")()
-    kind = loading._kind(f"{name}ForConditionalGeneration", config, None)
+    kind = tasks.kind_of(f"{name}ForConditionalGeneration", config, None)
     assert kind is not None
     assert kind[1] is ImageTextLM
 
@@ -292,3 +303,65 @@ def test_a_picture_is_never_left_out_in_silence(qwen):
     assert exp.conservation.error == pytest.approx(0, abs=1e-5)
     with pytest.raises(InputError, match="'pixel_values' has 2 rows for 1 examples"):
         whence.explain(module, {"input_ids": ids, "pixel_values": torch.randn(2, 3, 4, 4)})
+
+
+@pytest.fixture(scope="module")
+def vilt():
+    reader = transformers.ViltImageProcessorPil(size={"shortest_edge": 32}, size_divisor=16)
+    processor = transformers.ViltProcessor(image_processor=reader, tokenizer=small.wordpiece())
+    config = transformers.ViltConfig(
+        hidden_size=32, intermediate_size=48, num_hidden_layers=2, num_attention_heads=4, image_size=32, patch_size=16,
+        vocab_size=len(small.wordpiece()), max_position_embeddings=40, id2label={0: "no", 1: "yes", 2: "two"},
+        label2id={"no": 0, "yes": 1, "two": 2},
+    )  # fmt: skip
+    torch.manual_seed(0)
+    return small.randomised(transformers.ViltForQuestionAnswering(config)), processor
+
+
+@pytest.mark.parametrize("method", ["lrp", "occlusion"])
+def test_an_answer_that_is_a_class(vilt, method):
+    module, processor = vilt
+    asked = {"image": picture(3, (32, 32)), "text": "was it good"}
+    exp = whence.explain(vilt, asked, method, target="two")
+    encoded = processor(text=["was it good"], images=[picture(3, (32, 32))], return_tensors="pt")
+    with torch.no_grad():
+        logits = module(**encoded).logits[0]
+    assert exp.target == "two"
+    assert exp.target_score == pytest.approx(float(logits[2]), abs=1e-4)
+    assert exp.part("pixel_values").any()
+    assert exp.part("input_ids").any()
+    assert whence.load(vilt).task == "visual-question-answering"
+    found = whence.explain(vilt, [asked, {"image": picture(4, (32, 32)), "text": "is it"}], receipt="full")
+    assert found[0].target == module.config.id2label[int(logits.argmax())]
+    for one in found:
+        assert one.conservation.error == pytest.approx(0, abs=1e-4)
+    with pytest.raises(InputError, match="'text': 'What is this"):
+        whence.explain(vilt, "was it good")
+
+
+@pytest.mark.parametrize("name", ["florence2", "t5gemma2"])
+def test_an_encoder_of_pictures_and_text(name):
+    """What a decoder writes about both: three parts, one receipt, the model's own score."""
+    made = build("image-text-to-text", name)
+    model = whence.load(made.model)
+    assert model.task == "image-text-to-text2text"
+    target = lambda outputs: outputs.logits[:, -1, 7]
+    found = whence.explain(model, dict(made.inputs), target=target, receipt="full")
+    with torch.no_grad():
+        by_hand = made.model(**made.inputs).logits[:, -1, 7]
+    for n, exp in enumerate(found):
+        assert exp.target_score == pytest.approx(float(by_hand[n]), abs=1e-4)
+        assert [part.source for part in exp.parts] == ["input_ids", "pixel_values", "decoder_input_ids"]
+        assert all(exp.part(part.source).any() for part in exp.parts)
+        assert exp.conservation.error == pytest.approx(0, abs=1e-3)
+        alone = {k: v[n : n + 1] for k, v in made.inputs.items()}
+        np.testing.assert_allclose(
+            whence.explain(model, alone, target=target).scores, exp.scores, atol=1e-4 * np.abs(exp.scores).max()
+        )
+    taken = whence.explain(model, {k: v[:1] for k, v in made.inputs.items()}, "occlusion", target=target, fill="pad")
+    assert taken.part("pixel_values").any()
+    del alone["decoder_input_ids"]
+    written = whence.explain(model, alone, generate=3, target=whence.span())
+    assert 1 <= written.part("decoder_input_ids").size <= 3  # it may end before
+    with pytest.raises(ModelError, match="attention of its own"):
+        whence.explain(model, dict(made.inputs), "gae", target=target)

@@ -7,6 +7,7 @@ import pytest
 
 import whence
 from tests import small
+from whence.models.tokens import read_on
 
 
 @pytest.fixture
@@ -47,3 +48,23 @@ def test_lists_of_words_keep_their_names_and_sums(model):
 def test_pairs_count_words_on_each_side(model):
     exp = whence.explain(model, ("a movie", "a plot"))
     assert [word.text for word in exp.words()] == ["[CLS]", "a", "movie", "[SEP]", "a", "plot", "[SEP]"]
+
+
+@pytest.mark.parametrize("tokenizer", [small.bytelevel, small.bytefallback])
+def test_characters_of_several_tokens_are_read_behind_each_other(tokenizer):
+    """However many of them follow each other, and wherever the text is cut."""
+    known, text = tokenizer(), "ab 中文很好，😀😀 a"
+    ids = known(text, add_special_tokens=False)["input_ids"]
+    for cut in range(1, len(ids)):
+        if not known.decode(ids[:cut]).endswith("\ufffd"):
+            read, spans = read_on(known, ids[:cut], ids[cut:])
+            assert known.decode(ids[:cut]) + read == text
+            assert [read[a:b] for a, b in dict.fromkeys(spans)] == list(read)
+
+
+def test_a_character_that_is_never_complete_is_no_part_of_the_next():
+    known = small.bytelevel()
+    before, broken, behind = (known(text)["input_ids"] for text in ("ab", "中", "c 文"))
+    read, spans = read_on(known, before, [*broken[:2], *behind])
+    assert read == "\ufffdc 文"
+    assert [read[a:b] for a, b in spans] == ["\ufffd", "\ufffd", "c", " ", "文", "文", "文"]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import whence
 from tests import small
@@ -50,7 +53,7 @@ def test_next_token_is_explained_against_the_runner_up(lm):
 
 
 def test_a_span_of_the_continuation_is_the_sum_of_its_tokens(lm):
-    whole = whence.explain(lm, "the plot", continuation="abc")
+    whole = whence.explain(lm, "the plot", continuation="abc", target=whence.span())
     parts = [whence.explain(lm, "the plot", continuation="abc", target=whence.span(i, i + 1)) for i in range(3)]
     np.testing.assert_allclose(whole.scores, sum(p.scores for p in parts), atol=1e-5)
     assert whole.target == "abc"
@@ -58,7 +61,7 @@ def test_a_span_of_the_continuation_is_the_sum_of_its_tokens(lm):
 
 
 def test_generated_tokens_and_chat(lm):
-    exp = whence.explain(lm, "the plot", generate=3)
+    exp = whence.explain(lm, "the plot", generate=3, target=whence.span())
     assert exp.sides.count("continuation") == 2
     chat = whence.explain(lm, [{"role": "user", "content": "hi"}])
     assert "".join(chat.tokens) == "user:hi;"
@@ -66,7 +69,7 @@ def test_generated_tokens_and_chat(lm):
 
 def test_a_word_of_several_tokens_is_a_target(lm):
     word = whence.explain(lm, "the plot", target="movie")
-    written = whence.explain(lm, "the plot", continuation="movie", target=whence.span(against_runner_up=False))
+    written = whence.explain(lm, "the plot", continuation="movie", target=whence.span(score="logit"))
     assert word.target == "movie"
     assert word.target_score == pytest.approx(written.target_score)
     np.testing.assert_array_equal(word.scores, written.scores)
@@ -86,12 +89,12 @@ def test_words_that_begin_alike_are_told_apart_where_they_differ(lm):
 
 def test_encoder_decoder():
     model = whence.load((small.t5(), small.bytelevel()))
-    exp = whence.explain(model, "the plot", continuation="ab")
+    exp = whence.explain(model, "the plot", continuation="ab", target=whence.span())
     assert exp.sides[0] == "source"
     assert exp.sides[-1] == "decoder"
     assert exp.conservation.error == pytest.approx(0, abs=1e-5)
-    results = whence.explain(model, ["the plot", "a"], generate=3)
-    alone = whence.explain(model, "a", generate=3)
+    results = whence.explain(model, ["the plot", "a"], generate=3, target=whence.span())
+    alone = whence.explain(model, "a", generate=3, target=whence.span())
     np.testing.assert_allclose(results[1].scores, alone.scores, atol=1e-5)
 
 
@@ -114,7 +117,7 @@ def test_every_mask_counts():
 def test_prompt_and_continuation_are_one_text(storyteller):
     tokenizer = small.sentencepiece()
     prompt, whole = tokenizer("the girl named")["input_ids"], tokenizer("the girl named Lily. the girl")["input_ids"]
-    exp = whence.explain(storyteller, "the girl named", continuation=" Lily. the girl")
+    exp = whence.explain(storyteller, "the girl named", continuation=" Lily. the girl", target=whence.span())
     assert exp.target_score == pytest.approx(margin(whole, len(prompt)), abs=1e-4)
     assert exp.tokens == ("<s>", "the", " girl", " named", " Lily", ".", " the")
     assert exp.target == " Lily. the girl"
@@ -124,7 +127,7 @@ def test_prompt_and_continuation_are_one_text(storyteller):
 def test_a_continuation_without_a_space_goes_on_in_the_word(storyteller):
     tokenizer = small.sentencepiece()
     whole = tokenizer("the girling")["input_ids"]
-    exp = whence.explain(storyteller, "the girl", continuation="ing")
+    exp = whence.explain(storyteller, "the girl", continuation="ing", target=whence.span())
     assert exp.target == "ing"
     assert exp.target_score == pytest.approx(margin(whole, len(tokenizer("the girl")["input_ids"])), abs=1e-4)
 
@@ -140,7 +143,10 @@ def test_words_are_told_from_each_other(storyteller):
 
 
 def test_what_was_written_keeps_its_spaces(storyteller):
-    assert whence.explain(storyteller, "the girl", continuation=" loved a girl").target == " loved a girl"
+    assert (
+        whence.explain(storyteller, "the girl", continuation=" loved a girl", target=whence.span()).target
+        == " loved a girl"
+    )
 
 
 # -- encoded prompts -----------------------------------------------------------------------------------------------
@@ -152,23 +158,29 @@ def test_a_continuation_of_encoded_prompts(lm, side):
     tokenizer = small.bytelevel()
     prompts = ["the plot", "a"]
     encoded = tokenizer(prompts, padding=True, padding_side=side, return_tensors="pt")
-    found = whence.explain(lm, dict(encoded), continuation="bc")
+    found = whence.explain(lm, dict(encoded), continuation="bc", target=whence.span())
     for prompt, exp in zip(prompts, found, strict=True):
-        alone = whence.explain(lm, prompt, continuation="bc")
+        alone = whence.explain(lm, prompt, continuation="bc", target=whence.span())
         assert exp.target == "bc"
         np.testing.assert_allclose(exp.scores, alone.scores, atol=1e-4)
 
 
 def test_generating_from_encoded_prompts(lm):
     encoded = small.bytelevel()("the plot", return_tensors="pt")
-    assert whence.explain(lm, dict(encoded), generate=3).target == whence.explain(lm, "the plot", generate=3).target
+    assert (
+        whence.explain(lm, dict(encoded), generate=3, target=whence.span()).target
+        == whence.explain(lm, "the plot", generate=3, target=whence.span()).target
+    )
 
 
 def test_positions_that_were_passed_go_on():
     ids = small.bytelevel()("the plot", return_tensors="pt")["input_ids"]
     later = torch.arange(10, 10 + ids.shape[1])[None]
     exp = whence.explain(
-        (small.gpt2(), small.bytelevel()), {"input_ids": ids, "position_ids": later}, continuation="ab"
+        (small.gpt2(), small.bytelevel()),
+        {"input_ids": ids, "position_ids": later},
+        continuation="ab",
+        target=whence.span(),
     )
     whole = torch.cat([ids, torch.tensor([small.bytelevel()("a")["input_ids"]])], 1)
     with torch.no_grad():
@@ -192,15 +204,18 @@ def test_generating_goes_on_where_the_prompt_ends(lm, side):
     ids = tokenizer("the plot")["input_ids"]
     rows = {"left": ([0] * 4 + ids, [0] * 4 + [1] * len(ids)), "right": (ids + [0] * 4, [1] * len(ids) + [0] * 4)}
     given = {"input_ids": torch.tensor([rows[side][0]]), "attention_mask": torch.tensor([rows[side][1]])}
-    made, wanted = whence.explain(lm, given, generate=3), whence.explain(lm, "the plot", generate=3)
+    made, wanted = (
+        whence.explain(lm, given, generate=3, target=whence.span()),
+        whence.explain(lm, "the plot", generate=3, target=whence.span()),
+    )
     assert made.target == wanted.target
     assert made.target_score == pytest.approx(wanted.target_score, abs=1e-4)
 
 
 def test_a_prompt_and_a_word_that_grow_together(storyteller):
     """One text, one tokenization, wherever the user cut it."""
-    one = whence.explain(storyteller, "the girl", continuation=" loved")
-    other = whence.explain(storyteller, "the girl ", continuation="loved")
+    one = whence.explain(storyteller, "the girl", continuation=" loved", target=whence.span())
+    other = whence.explain(storyteller, "the girl ", continuation="loved", target=whence.span())
     assert other.target_score == pytest.approx(one.target_score, abs=1e-5)
     assert other.text == one.text == "the girl loved"
     assert other.tokens == one.tokens
@@ -209,8 +224,17 @@ def test_a_prompt_and_a_word_that_grow_together(storyteller):
     assert as_target.target_score == pytest.approx(whole.target_score, abs=1e-5)
 
 
+def test_a_text_goes_on_before_what_a_slow_tokenizer_puts_at_its_end():
+    """It says of no token where it stands."""
+    model = whence.load((small.llama(), transformers.ByT5Tokenizer()))
+    trace = whence.explain(model, "It is", continuation=" 中.")
+    assert trace.tokens[:6] == ("I", "t", " ", "i", "s", " ")
+    assert trace.text == " 中."
+    assert whence.explain(model, "It is", target=" a").tokens[:5] == ("I", "t", " ", "i", "s")
+
+
 def test_words_of_a_continuation(storyteller):
-    exp = whence.explain(storyteller, "the girl", continuation=" loved Paris London")
+    exp = whence.explain(storyteller, "the girl", continuation=" loved Paris London", target=whence.span())
     assert [word.text for word in exp.words()] == ["<s>", "the", "girl", "loved", "Paris"]
     assert sum(word.score for word in exp.words()) == pytest.approx(float(exp.scores.sum()), abs=1e-5)
 
@@ -219,7 +243,7 @@ def test_a_word_as_target_and_as_continuation_follow_the_same_prompt():
     """A tokenizer that ends every text with [SEP] ends no prompt."""
     model = whence.load((small.decoder(), small.wordpiece()), task="text-generation")
     target = whence.explain(model, "the plot is", target=" dull")
-    written = whence.explain(model, "the plot is", continuation=" dull", target=whence.span(against_runner_up=False))
+    written = whence.explain(model, "the plot is", continuation=" dull", target=whence.span(score="logit"))
     assert target.tokens[-1] == written.tokens[-1] == "is"
     assert target.target_score == pytest.approx(written.target_score, abs=1e-5)
 
@@ -234,13 +258,16 @@ def test_language_models_have_words_and_no_classes(lm):
 
 def test_without_a_tokenizer():
     ids = {"input_ids": torch.tensor([[5, 6, 7]])}
-    assert whence.explain(small.llama(), ids, generate=2).tokens[:3] == ("5", "6", "7")
+    assert whence.explain(small.llama(), ids, generate=2, target=whence.span()).tokens[:3] == ("5", "6", "7")
     with pytest.raises(InputError, match="without a tokenizer"):
         whence.explain(small.t5(), ids, continuation="good")
     with pytest.raises(InputError, match="mask token is not known"):
         whence.explain(small.masked(), ids)
     exp = whence.explain(small.masked(), ids, target=lambda outputs: outputs.logits[:, 1, 9])
     assert exp.target_score == pytest.approx(small.masked()(**ids).logits[0, 1, 9].item(), abs=1e-5)
+    for rows in ("word", "sentence"):
+        with pytest.raises(whence.WhenceError, match="without a tokenizer"):
+            whence.explain(small.llama(), {"input_ids": torch.tensor([[5, 6]])}, generate=2, rows=rows)
 
 
 def test_labels_are_for_training():
@@ -277,3 +304,43 @@ def test_logits_are_computed_where_they_are_read(lm):
         logits = small.llama()(**small.bytelevel()(text, return_tensors="pt")).logits[0, -1]
         assert exp.target_score == pytest.approx(logits[70].item(), abs=1e-4)
         np.testing.assert_allclose(exp.scores, whence.explain(lm, text, target=70).scores, atol=1e-5)
+
+
+class Plain(torch.nn.Module):
+    """A language model whose head reads every row, whatever is asked of it."""
+
+    def __init__(self, inner: torch.nn.Module):
+        super().__init__()
+        self.inner, self.config = inner, inner.config
+
+    def get_output_embeddings(self) -> torch.nn.Module:
+        return self.inner.get_output_embeddings()
+
+    def forward(self, input_ids: torch.Tensor, attention_mask: torch.Tensor | None = None) -> Any:
+        return self.inner(input_ids=input_ids, attention_mask=attention_mask, use_cache=False)
+
+
+@pytest.mark.parametrize("kind", ["causal", "masked"])
+def test_the_head_reads_the_predicting_rows_alone(kind):
+    """A model that can't be told so gets no others, with the same result."""
+    if kind == "causal":
+        model = whence.load((Plain(small.llama()).eval(), small.sentencepiece()), task="text-generation")
+        inputs, spoken = ["the film was a", "a good"], small.llama()
+    else:
+        model = whence.load((small.masked(), small.wordpiece()))
+        inputs, spoken = ["the film was [MASK] and [MASK]", "a [MASK] film"], small.masked()
+    seen = []
+    handle = spoken.get_output_embeddings().register_forward_hook(lambda _, args, out: seen.append(args[0].shape[1]))
+    try:
+        made = whence.explain(model, inputs, receipt="full")
+        rows = seen[-1]
+        model._facts["its head reads rows"] = False
+        whole = whence.explain(model, inputs, receipt="full")
+    finally:
+        handle.remove()
+    assert rows < seen[-1]
+    for a, b in zip(made, whole, strict=True):
+        np.testing.assert_allclose(a.scores, b.scores, atol=1e-5)
+        assert a.target == b.target
+        assert a.target_score == pytest.approx(b.target_score, abs=1e-5)
+        assert a.conservation.error == pytest.approx(0, abs=1e-4)

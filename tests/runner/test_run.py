@@ -13,6 +13,7 @@ from PIL import Image
 from typer.testing import CliRunner
 
 import whence
+from tests import small
 from tests.runner.conftest import files, records, sentences
 from whence.cli import app
 from whence.errors import InputError, MissingExtraError, UnknownNameError
@@ -193,6 +194,15 @@ def test_the_folder_is_ours_or_empty(sentiment, reviews, tmp_path):
 def test_one_run_at_a_time(sentiment, tmp_path):
     with locked(tmp_path), pytest.raises(InputError, match="another run is writing"):
         whence.run(["a gem"], model=sentiment, out=tmp_path, **SMALL)
+
+
+def test_what_a_model_is_let_write_is_checked(tmp_path):
+    model = whence.load((small.llama(), small.bytelevel()))
+    for wrong in (0, True, "long"):
+        with pytest.raises(whence.WhenceError, match="generate="):
+            whence.run(["the plot"], model=model, out=tmp_path / "out", generate=wrong)
+    done = whence.run(["the plot"], model=model, out=tmp_path / "out", generate={"max_new_tokens": 2})
+    assert (done.rows, done.failed) == (1, 0)
 
 
 def test_errors_name_the_columns_and_the_choices(sentiment, reviews, tmp_path, monkeypatch):

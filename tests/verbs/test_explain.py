@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import dataclasses
+import inspect
 import threading
 
 import numpy as np
@@ -13,6 +15,7 @@ import torch
 import whence
 from tests import small
 from whence.errors import EmptyInputError, InputError, OptionError, WhenceError
+from whence.methods.method import class_of
 from whence.verbs.explain import SkippedWarning
 
 TEXTS = ["a good movie", "dull", "the plot is not very witty"]
@@ -277,3 +280,9 @@ def test_when_memory_ends_blocks_run_again(model, monkeypatch):
     same(found, wanted)
     with pytest.raises(torch.OutOfMemoryError):
         whence.explain(model, ["good"], memory="keep")
+
+
+def test_no_option_of_a_method_is_hidden_by_one_of_explain():
+    own = set(inspect.signature(whence.explain).parameters)
+    for name in whence.methods:
+        assert not own & {field.name for field in dataclasses.fields(class_of(name))}, name

@@ -6,7 +6,17 @@ import re
 
 import numpy as np
 
-from whence.results import AttentionMaps, Comparison, Conservation, Explanation, Prediction
+from whence.results import (
+    AttentionMaps,
+    Citations,
+    CitedSentence,
+    Comparison,
+    Conservation,
+    Explanation,
+    Prediction,
+    Statement,
+    Trace,
+)
 from whence.results.audit_report import Audit, AuditRow
 from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.diagnosis import Diagnosis, Section
@@ -87,6 +97,64 @@ def diagnosis() -> Diagnosis:
     return Diagnosis("toy", 4, (Section("guided", "Does it help?", rows, "It does not.", points=rows),))
 
 
+def trace(**changes) -> Trace:
+    """A chat of eight tokens, and four that were written: the last of them marks the end."""
+    text = "<s>Name a <b> city.</s> Rome is nice"
+    tokens = ("<s>", "Name", " a", " <b>", " city", ".", "</s>", " Rome", " is", " nice")
+    sides = ("template", *("user",) * 5, "template", *("continuation",) * 3)
+    ends = np.cumsum([len(token) for token in tokens]).tolist()
+    scores = np.array(
+        [
+            [0.0, 0.5, 0.0, 0.25, 2.0, 0.0, 0.25, 0.0, 0.0, 0.0],
+            [0.5, 0.0, 0.0, -0.5, 0.0, 0.0, 0.0, 1.0, 0.0, 0.0],
+            [0.0, 0.0, 0.0, 0.0, -1.0, 0.0, 0.0, 1.5, 0.5, 0.0],
+            [1.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 0.0, 1.0],
+        ]
+    )
+    totals = scores.sum(1).tolist()
+    whole = Explanation(
+        scores=scores.sum(0), tokens=tokens, text=text, sides=sides, target=" Rome is nice</s>", method="lrp",
+        target_score=sum(totals), offsets=tuple(zip([0, *ends[:-1]], ends, strict=True)),
+        word_ids=(None, 0, 1, 2, 3, 3, None, 4, 5, 6), special=tuple(token in ("<s>", "</s>") for token in tokens),
+        conservation=Conservation(sum(totals), sum(totals)),
+    )  # fmt: skip
+    given = {
+        "scores": scores,
+        "whole": whole,
+        "written": (" Rome", " is", " nice", "</s>"),
+        "places": ((7, 8), (8, 9), (9, 10), (10, 10)),
+        "targets": (" Rome", " is", " nice", "</s>"),
+        "target_scores": tuple(totals),
+        "receipts": tuple(Conservation(total, total) for total in totals),
+    }
+    return Trace(**(given | changes))
+
+
+def citations() -> Citations:
+    """Two documents, three statements: one from the first, one from both, one from nowhere."""
+    texts = ("It was <b>built</b> in 1889. It is tall.", "Many visit it.")
+    places = ((0, (0, 29)), (0, (29, 40)), (1, (0, 14)))
+
+    def statement(text: str, *shares: float, **rest: float) -> Statement:
+        found = [
+            CitedSentence(document, texts[document][slice(*place)].strip(), place, 2 * share, share)
+            for (document, place), share in zip(places, shares, strict=True)
+        ]
+        both = (shares[0] + shares[1], shares[2])
+        others = {"question": 0.0, "instructions": 0.0, "earlier text": 0.0, "memory": 0.0} | rest
+        ordered = tuple(sorted(found, key=lambda one: -one.share))
+        return Statement(text, ordered, tuple(2 * share for share in both), both, others, 1.0)
+
+    statements = (
+        statement("It dates from 1889.", 0.75, 0.0, 0.05, question=0.2),
+        statement("It is tall & loved.", 0.0, 0.25, 0.5, question=0.05, instructions=0.2),
+        statement("It is green.", 0.0, 0.0, 0.0),
+    )
+    answer = "It dates from 1889. It is tall & loved.\nIt is green."
+    rest = {"question": 0.125, "instructions": 0.1, "earlier text": 0.0, "memory": 0.0}
+    return Citations("What of <i>it</i>?", answer, ("guide <b>", "notes"), texts, statements, (0.5, 0.275), rest)
+
+
 def every() -> dict[str, object]:
     """One result of every type and kind."""
     receipt = Conservation(1.0, 1.5, {"bias": 0.5})
@@ -103,6 +171,8 @@ def every() -> dict[str, object]:
         "evaluation": evaluation(),
         "tcav": tcav(),
         "maps": maps(),
+        "trace": trace(),
+        "citations": citations(),
         "audit": audit(),
         "diagnosis": diagnosis(),
     }

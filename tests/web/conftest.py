@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import base64
 import io
+import wave
 from concurrent.futures import ThreadPoolExecutor
 
+import numpy as np
 import pytest
 from PIL import Image
 from starlette.testclient import TestClient
@@ -20,9 +22,10 @@ TEXT = "a gorgeous, witty, seductive movie"
 
 
 @pytest.fixture(scope="session")
-def app(sentiment, digits):
-    tiny = whence.load((small.llama(), small.bytelevel()))
-    return create_app(Settings(models={"sentiment": sentiment, "digits": digits, "writer": tiny}))
+def app(sentiment, digits, tones):
+    writer, viewer = whence.load((small.llama(), small.bytelevel())), whence.load(small.llava())
+    models = {"sentiment": sentiment, "digits": digits, "tones": tones, "writer": writer, "viewer": viewer}
+    return create_app(Settings(models=models))
 
 
 @pytest.fixture(scope="session")
@@ -42,11 +45,12 @@ def explain(client):
 
 
 @pytest.fixture
-def limited(sentiment, digits):
+def limited(sentiment, digits, tones):
     """A client of a server with the given limits."""
 
     def start(**limits):
-        app = create_app(Settings(models={"sentiment": sentiment, "digits": digits}, limits=Limits(**limits)))
+        models = {"sentiment": sentiment, "digits": digits, "tones": tones}
+        app = create_app(Settings(models=models, limits=Limits(**limits)))
         return TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
 
     return start
@@ -62,6 +66,21 @@ def picture(size=(28, 28), form="PNG", mode="L", colour=0, **options) -> str:
     """An image file as base64."""
     file = io.BytesIO()
     Image.new(mode, size, colour).save(file, form, **options)
+    return base64.b64encode(file.getvalue()).decode()
+
+
+def sound(seconds=0.2, rate=8000, channels=1, form="WAV") -> str:
+    """A sound file of a rising tone as base64; WAV is written by Python itself."""
+    time = np.arange(int(seconds * rate)) / rate
+    wave_ = 0.5 * np.sin(2 * np.pi * (300 + 400 * time) * time)
+    samples = np.repeat((32000 * wave_).astype(np.int16)[:, None], channels, 1)
+    file = io.BytesIO()
+    if form == "WAV":
+        with wave.open(file, "wb") as opened:
+            opened.setnchannels(channels), opened.setsampwidth(2), opened.setframerate(rate)
+            opened.writeframes(samples.tobytes())
+    else:
+        pytest.importorskip("soundfile").write(file, samples, rate, format=form)
     return base64.b64encode(file.getvalue()).decode()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import json
 from importlib import resources
 
@@ -9,14 +10,12 @@ import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import TEXT, picture, refused
+from tests.web.conftest import TEXT, picture, refused, sound
 from whence.results.explanation_files import to_wire
 
 
 @pytest.fixture(scope="module")
 def digit():
-    import base64
-
     file = resources.files("whence.web") / "examples" / "digit-3.png"
     return base64.b64encode(file.read_bytes()).decode()
 
@@ -41,6 +40,44 @@ def test_image(client, digit, digits):
     assert first["image"].startswith("data:image/png;base64,")
     bare = client.post("/api/explain", json=body | {"image": digit}).json()
     assert bare["explanations"] == answer["explanations"]
+
+
+def test_sound_is_what_the_library_says(client, tones):
+    data = sound()
+    body = {"model": "tones", "sound": f"data:audio/wav;base64,{data}", "methods": ["lrp", "gae"]}
+    answer = client.post("/api/explain", json=body).json()
+    expected = json.loads(json.dumps(to_wire(whence.explain(tones, base64.b64decode(data), "lrp"))))
+    assert answer["explanations"][0] == expected
+    assert expected["parts"][0]["kind"] == "frame"
+    assert expected["parts"][0]["seconds"] * len(expected["scores"]) == pytest.approx(0.2)
+    assert answer["explanations"][1]["method"] == "gae"
+    bare = client.post("/api/explain", json=body | {"sound": data}).json()
+    assert bare["explanations"] == answer["explanations"]
+
+
+@pytest.mark.parametrize("form", ["FLAC", "OGG", "MP3"])
+def test_sounds_of_other_formats(client, form):
+    body = {"model": "tones", "methods": ["gi"]}
+    plain = client.post("/api/explain", json=body | {"sound": sound(1.0)}).json()
+    other = client.post("/api/explain", json=body | {"sound": sound(1.0, form=form)}).json()
+    assert other["prediction"]["labels"][0] == plain["prediction"]["labels"][0]
+    if form == "FLAC":  # without loss
+        np.testing.assert_allclose(other["prediction"]["scores"], plain["prediction"]["scores"], atol=1e-4)
+
+
+def test_image_with_text(client, digit):
+    body = {"model": "viewer", "image": digit, "text": "what is this?", "methods": ["lrp", "gi"]}
+    answer = client.post("/api/explain", json=body).json()
+    first, second = answer["explanations"]
+    text, picture = first["parts"]
+    assert (text["kind"], picture["kind"], picture["shape"]) == ("token", "patch", [2, 2])
+    assert len(first["scores"]) == text["shape"][0] + 4
+    assert first["image"].startswith("data:image/png;base64,")
+    assert second["method"] == "gi"
+    chosen = client.post("/api/explain", json=body | {"targets": ["a"]}).json()["explanations"][0]
+    assert chosen["target"] == "a"
+    written = client.post("/api/explain", json=body | {"generate": 2}).json()["explanations"][0]
+    assert written["sides"].count("continuation") == 1
 
 
 def test_targets_by_label_number_and_contrast(explain):
@@ -81,10 +118,13 @@ def test_language_model(client):
 
 
 @pytest.mark.parametrize("method", whence.methods)
-@pytest.mark.parametrize("model", ["sentiment", "digits", "writer"])
+@pytest.mark.parametrize("model", ["sentiment", "digits", "tones", "viewer", "writer"])
 def test_every_method_answers_or_says_why_not(client, digit, model, method):
-    given = {"image": digit} if model == "digits" else {"text": "a dull movie"}
+    given = {} if model in ("digits", "tones") else {"text": "a dull movie"}
+    given |= {"image": digit} if model in ("digits", "viewer") else {"sound": sound()} if model == "tones" else {}
+    info = next(m for m in client.get("/api/info").json()["models"] if m["name"] == model)
     response = client.post("/api/explain", json={"model": model, "methods": [method], **given})
+    assert (response.status_code == 200) == (method in info["methods"])
     if response.status_code != 200:
         refused(response, 422, "not_explained")
         return
@@ -151,12 +191,11 @@ def test_a_path_is_a_text(explain, tmp_path, monkeypatch):
 
 
 def test_a_path_is_no_image(client, tmp_path):
-    import base64
-
     file = tmp_path / "x.png"
     file.write_bytes(base64.b64decode(picture()))
     for name in (str(file), f"file://{file}", "http://127.0.0.1/x.png", "data:text/html,<b>"):
         refused(client.post("/api/explain", json={"model": "digits", "image": name}), 422, "bad_image")
+        refused(client.post("/api/explain", json={"model": "tones", "sound": name}), 422, "bad_sound")
 
 
 @pytest.mark.parametrize("method", ["/etc/x.json", "recipe.json", "../x.json", "LRP", "", "__class__"])

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import TEXT, picture, refused
+from tests.web.conftest import TEXT, picture, refused, sound
 from whence.results import Explanation
 
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!doctype html", "tex": b""}
@@ -106,3 +106,43 @@ def test_attention_of_a_layer_that_is_not_there(client):
     assert "0 to 2" in refused(client.post("/api/attention", json=body), 422, "unknown_layer")
     refused(client.post("/api/attention", json=body | {"layer": -1}), 422, "invalid")
     refused(client.post("/api/attention", json={"model": "nope", "text": TEXT}), 404, "unknown_model")
+
+
+BOTH = {
+    "tones": lambda: {"sound": sound()},
+    "viewer": lambda: {"image": picture(mode="RGB"), "text": "what is this?"},
+}
+
+
+@pytest.mark.parametrize("form", STARTS)
+@pytest.mark.parametrize("model", BOTH)
+def test_sounds_and_images_with_text_are_drawn(client, model, form):
+    body = {"model": model, "methods": ["lrp", "gi"], "format": form} | BOTH[model]()
+    response = client.post("/api/figure", json=body)
+    assert response.status_code == 200, response.text
+    assert STARTS[form].lower() in response.content.lstrip()[:300].lower()
+
+
+@pytest.mark.parametrize("model", BOTH)
+def test_exact_files_of_sounds_and_images_with_text(client, model, tmp_path):
+    body = {"model": model, "methods": ["gi"]} | BOTH[model]()
+    wire = client.post("/api/explain", json=body).json()["explanations"][0]
+    for form in ("json", "npz"):
+        path = tmp_path / f"x.{form}"
+        path.write_bytes(client.post("/api/figure", json=body | {"format": form}).content)
+        again = Explanation.load(path)
+        np.testing.assert_allclose(again.scores, wire["scores"])
+        assert [list(part.shape) for part in again.parts] == [part["shape"] for part in wire["parts"]]
+    rows = list(csv.DictReader(io.StringIO(client.post("/api/figure", json=body | {"format": "csv"}).text)))
+    assert [row["token"] for row in rows] == wire["tokens"]
+
+
+def test_attention_names_what_each_layer_is_over(client):
+    """A part that sees has patches, the part that reads has tokens."""
+    body = {"model": "viewer"} | BOTH["viewer"]()
+    first = client.post("/api/attention", json=body).json()
+    assert first["key_tokens"] == ["[CLS]", *(f"patch {r},{c}" for r in range(2) for c in range(2))]
+    last = client.post("/api/attention", json=body | {"layer": first["layers"] - 1}).json()
+    assert "".join(last["key_tokens"]).replace("Ġ", " ").count("what is this?") == 1
+    heard = client.post("/api/attention", json={"model": "tones"} | BOTH["tones"]()).json()
+    assert heard["key_tokens"][0].startswith("0.00–")

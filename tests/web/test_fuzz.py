@@ -17,7 +17,7 @@ from schemathesis.checks import (
 
 import whence
 from tests import small
-from tests.web.conftest import picture
+from tests.web.conftest import picture, sound
 from whence.web.app import create_app
 from whence.web.settings import Limits, Settings
 
@@ -25,7 +25,7 @@ CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance,
 
 
 @pytest.fixture(scope="module")
-def document(digits, tmp_path_factory):
+def document(digits, tones, tmp_path_factory):
     """A server of tiny models and quick methods, with a small run in it."""
     out = tmp_path_factory.mktemp("fuzz") / "run"
     whence.run(["a gem", "", "dull"], model="sentiment", out=out, method="gi", progress=False, workers=1)
@@ -35,11 +35,12 @@ def document(digits, tmp_path_factory):
                 "tiny": whence.load((small.classifier(), small.wordpiece())),
                 "writer": whence.load((small.llama(), small.bytelevel())),
                 "digits": digits,
+                "tones": tones,
             },
             methods=("lrp", "gi", "rollout", "random"),
             runs=(out,),
             hosts=("localhost", "testserver"),
-            limits=Limits(characters=200, image_bytes=2000, generate=3, targets=3, methods=3),
+            limits=Limits(characters=200, image_bytes=2000, sound_bytes=4000, generate=3, targets=3, methods=3),
         )
     )
     return schemathesis.openapi.from_asgi("/openapi.json", app)
@@ -93,9 +94,12 @@ def test_made_up_requests(document, verb, path, mode):
 def sensible(case):
     """The made-up request with what models can answer in place of what they can't: a text or an image, known labels."""
     body = case.body
-    body.pop("image", None)
+    for name in ("image", "sound"):
+        body.pop(name, None)
     if body["model"] == "digits":
         body |= {"image": picture(colour=len(body.get("text") or "") % 256), "text": None, "pair": None}
+    elif body["model"] == "tones":
+        body |= {"sound": sound(), "text": None, "pair": None}
     else:
         body["text"] = (body.get("text") or "").strip()[:12] or "a gem"
         body["pair"] = (body.get("pair") or "x")[:4] if body["model"] == "tiny" else None

@@ -10,7 +10,9 @@ from importlib import resources
 
 import pytest
 
-from whence.web import docs
+import whence
+from whence.models import BUNDLED
+from whence.web import catalogue, docs
 from whence.web.app import create_app
 from whence.web.settings import Limits, Settings
 
@@ -21,8 +23,9 @@ def test_info(client):
     assert models["sentiment"]["labels"] == ["negative", "positive"]
     assert models["sentiment"]["max_tokens"] == 256
     assert {n: m["kind"] for n, m in models.items()} == {
-        "sentiment": "text", "digits": "image", "writer": "generation",
+        "sentiment": "text", "digits": "image", "tones": "sound", "writer": "generation", "viewer": "image_text",
     }  # fmt: skip
+    assert (models["tones"]["max_tokens"], models["viewer"]["labels"]) == (None, [])
     methods = {m["name"]: m for m in info["methods"]}
     assert {n for n, m in methods.items() if m["slow"]} == {
         "attention_flow", "integrated_gradients", "occlusion", "shap", "smooth_grad",
@@ -37,15 +40,45 @@ def test_examples_work(client):
     for model in client.get("/api/info").json()["models"]:
         assert model["examples"]
         for example in model["examples"]:
-            body = {"model": model["name"], "methods": ["gi"], "text": example}
-            if model["kind"] == "image":
-                file = client.get(example)
-                assert file.headers["content-type"] == "image/png"
-                body = {"model": model["name"], "methods": ["gi"], "image": base64.b64encode(file.content).decode()}
+            body = {"model": model["name"], "methods": ["gi"], **example}
+            for name, kind in (("image", "image/png"), ("sound", "audio/wav")):
+                if name in example:
+                    file = client.get(example[name])
+                    assert file.headers["content-type"] == kind
+                    body[name] = base64.b64encode(file.content).decode()
             answer = client.post("/api/explain", json=body)
-            assert answer.status_code == 200
+            assert answer.status_code == 200, answer.text
+            best = answer.json()["prediction"]["labels"][0]
             if model["kind"] == "image":
-                assert answer.json()["prediction"]["labels"][0] == re.findall(r"\d", example)[0]
+                assert best == re.findall(r"\d", example["image"])[0]
+            if model["kind"] == "sound":
+                assert example["sound"] == f"/examples/{best}.wav"
+
+
+def test_bundled_models_wait_until_they_are_asked_for(monkeypatch):
+    asked = []
+    monkeypatch.setattr(catalogue, "load", lambda name, **_: asked.append(name) or whence.load("digits"))
+    found = catalogue.Catalogue(Settings())
+    found.load()
+    assert asked == ["sentiment"]
+    found.model("tones")
+    assert asked == ["sentiment", "tones"]
+    asked.clear()
+    catalogue.Catalogue(Settings(loading={"task": "text-classification"})).load()
+    assert asked == list(BUNDLED)  # what they were not made for may fail, and should at once
+    asked.clear()
+    catalogue.Catalogue(Settings(models=("digits", "my/model"))).load()
+    assert asked == ["digits", "my/model"]
+
+
+def test_the_shapes_are_told():
+    """The questions that the page begins with, by the model that comes with whence."""
+    model = whence.load("shapes")
+    said = []
+    for image, text in catalogue.SCENES:
+        file = resources.files("whence.web") / image.removeprefix("/")
+        said.append(whence.explain(model, {"image": file.read_bytes(), "text": text}).prediction.label)
+    assert said == ["square", "triangle", "right", "left"]
 
 
 @pytest.mark.parametrize(("package", "folder", "address"), [
@@ -100,8 +133,9 @@ def test_the_document_holds_the_limits(client, limited):
     def schema(opened):
         return opened.get("/openapi.json").json()["components"]["schemas"]["ExplainRequest"]["properties"]
 
-    small = schema(limited(characters=123, methods=2, targets=3, generate=4))
+    small = schema(limited(characters=123, sound_bytes=300, methods=2, targets=3, generate=4))
     assert small["text"]["anyOf"][0]["maxLength"] == 123
+    assert small["sound"]["anyOf"][0]["maxLength"] == 400
     assert small["methods"]["maxItems"] == 2
     assert next(v for v in small["targets"]["anyOf"] if v.get("type") == "array")["maxItems"] == 3
     assert small["generate"]["anyOf"][0]["maximum"] == 4

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import base64
 import contextlib
+import io
 import random
 import struct
+import sys
 import zlib
 
+import numpy as np
 import pytest
 
 import whence
-from tests.web.conftest import TEXT, picture, refused
-from whence.web.inputs import decoded
+from tests.web.conftest import TEXT, picture, refused, sound
+from whence.web.images import decoded
 from whence.web.refusals import ApiError
 from whence.web.settings import Limits
+from whence.web.sounds import heard_in
 
 
 def test_unknown_model_and_method_with_a_suggestion(client, explain):
@@ -79,6 +83,14 @@ def test_wrong_kind_of_input(client):
     body = {"model": "sentiment", "text": "x", "generate": 3}
     refused(client.post("/api/explain", json=body), 422, "wrong_input")
     refused(client.post("/api/explain", json={"model": "writer", "text": "x", "targets": "all"}), 422, "invalid")
+    both = {"model": "viewer", "text": "x", "image": picture()}
+    refused(client.post("/api/explain", json=both | {"targets": "all"}), 422, "invalid")
+    for body in (both | {"image": None}, both | {"text": None}, both | {"pair": "y"}, both | {"sound": sound()}):
+        said = refused(client.post("/api/explain", json=body), 422, "wrong_input")
+        assert said == "This model reads images with text. Send image, as base64, and text."
+    for body in ({"text": "x"}, {"image": picture()}, {}, {"sound": sound(), "text": "x"}):
+        assert "sound" in refused(client.post("/api/explain", json={"model": "tones", **body}), 422, "wrong_input")
+    refused(client.post("/api/explain", json={"model": "sentiment", "sound": sound()}), 422, "wrong_input")
 
 
 def test_empty(explain):
@@ -125,6 +137,53 @@ def test_size_of_image_file_and_of_image(limited):
     large = {"model": "digits", "image": picture((40, 40))}
     assert "1,000" in refused(client.post("/api/explain", json=large), 413, "too_large")
     assert client.post("/api/explain", json=large | {"image": picture((20, 50))}).status_code == 200
+
+
+def test_size_and_length_of_a_sound(limited):
+    client = limited(sound_bytes=20_000, sound_seconds=0.5, sound_samples=5_000)
+    body = {"model": "tones", "methods": ["gi"]}
+    assert client.post("/api/explain", json=body | {"sound": sound(0.5)}).status_code == 200
+    said = refused(client.post("/api/explain", json=body | {"sound": sound(0.51)}), 413, "too_long")
+    assert said == "The sound is 0.5 s long, and the limit is 0.5 s. Cut it."
+    assert "8,000" in refused(
+        client.post("/api/explain", json=body | {"sound": sound(0.5, channels=2)}), 413, "too_long"
+    )
+    assert "20,000" in refused(client.post("/api/explain", json=body | {"sound": sound(2.0)}), 413, "too_large")
+    silence = io.BytesIO()  # an hour in a few bytes
+    pytest.importorskip("soundfile").write(silence, np.zeros(3600 * 100, np.int16), 100, format="FLAC")
+    hours = base64.b64encode(silence.getvalue()).decode()
+    assert len(hours) < 20_000
+    assert "3,600.0 s" in refused(client.post("/api/explain", json=body | {"sound": hours}), 413, "too_long")
+
+
+def test_other_sounds_need_soundfile_and_say_so(client, monkeypatch):
+    body = {"model": "tones", "methods": ["gi"]}
+    flac = sound(form="FLAC")
+    monkeypatch.setitem(sys.modules, "soundfile", None)
+    assert client.post("/api/explain", json=body | {"sound": sound()}).status_code == 200
+    said = refused(client.post("/api/explain", json=body | {"sound": flac}), 422, "not_installed")
+    assert "pip install 'whence-xai[sound]'" in said
+
+
+@pytest.mark.parametrize("form", ["AIFF", "AU", "CAF"])
+def test_other_formats_of_sounds_are_not_read(client, form):
+    response = client.post("/api/explain", json={"model": "tones", "sound": sound(form=form)})
+    assert "WAV, FLAC" in refused(response, 422, "bad_sound")
+
+
+@pytest.mark.parametrize("form", ["WAV", "FLAC", "OGG", "MP3"])
+def test_damaged_sounds(form):
+    """A few bytes changed at random, or the end missing: read, or refused; nothing else."""
+    chance = random.Random(0)
+    whole = base64.b64decode(sound(form=form))
+    for _ in range(100):
+        broken = bytearray(whole[: chance.choice([len(whole), chance.randrange(len(whole))])])
+        for _ in range(chance.randint(1, 6)):
+            broken[chance.randrange(min(len(broken), 60))] = chance.randrange(256)
+        with contextlib.suppress(ApiError):
+            samples, rate = heard_in(base64.b64encode(broken).decode(), Limits(sound_samples=10**6))
+            assert samples.ndim == 1
+            assert rate > 0
 
 
 def _bomb(side: int) -> str:

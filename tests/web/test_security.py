@@ -78,7 +78,7 @@ def test_no_other_site_is_let_in(client):
 
 
 def _small(sentiment):
-    limits = Limits(characters=100, image_bytes=100)
+    limits = Limits(characters=100, image_bytes=100, sound_bytes=100)
     return create_app(Settings(models={"sentiment": sentiment}, limits=limits)), limits.body_bytes
 
 

@@ -38,9 +38,9 @@ def test_defaults(started):
     result, kept = started()
     assert result.exit_code == 0
     assert "whence is at http://127.0.0.1:" in result.stdout
-    assert result.stderr == "loading sentiment, digits …\n"
+    assert result.stderr == "starting with sentiment, digits, tones, shapes …\n"
     settings = kept["settings"]
-    assert settings.models == ("sentiment", "digits")
+    assert settings.models == ("sentiment", "digits", "tones", "shapes")
     assert settings.hosts is not None
     assert {"localhost", "127.0.0.1"} <= set(settings.hosts)
 

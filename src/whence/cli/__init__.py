@@ -6,6 +6,7 @@ import typer
 
 from whence.cli import (
     cmd_audit,
+    cmd_cite,
     cmd_compare,
     cmd_diagnose,
     cmd_evaluate,
@@ -22,6 +23,7 @@ from whence.errors import WhenceError
 __all__ = [
     "app",
     "cmd_audit",
+    "cmd_cite",
     "cmd_compare",
     "cmd_diagnose",
     "cmd_evaluate",

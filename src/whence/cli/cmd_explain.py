@@ -9,7 +9,7 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.command import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
+from whence.cli.command import Device, Dtype, Model, Remote, Task, Truncate, app, target_of
 from whence.errors import InputError
 
 __all__ = ["explain"]
@@ -21,17 +21,36 @@ CLASSES = 10
 @app.command()
 def explain(
     texts: Annotated[
-        list[str] | None, typer.Argument(help="Texts or image paths; '-' or nothing reads standard input.")
+        list[str] | None,
+        typer.Argument(help="Texts, or paths of images or sounds; '-' or nothing reads standard input."),
     ] = None,
     model: Model = "sentiment",
     image: Annotated[list[Path] | None, typer.Option(help="A picture that the texts are about; several times.")] = None,
+    label: Annotated[
+        list[str] | None, typer.Option(help="A text to choose from (CLIP, multiple choice); several times.")
+    ] = None,
     method: Annotated[str, typer.Option(help="See 'whence methods'.")] = "lrp",
-    target: Target = None,
+    target: Annotated[
+        str | None,
+        typer.Option(
+            "--target",
+            "-t",
+            help="Label, class number, or 'A|B' for A rather than B; with --generate or --continuation, words of what "
+            "is written.",
+        ),
+    ] = None,
     file: Annotated[Path | None, typer.Option("--file", "-f", help="Read texts from a file, one per line.")] = None,
     words: Annotated[bool, typer.Option("--words", "-w", help="Merge tokens to words.")] = False,
+    by: Annotated[str, typer.Option(help="Sum tokens by: token, word, sentence, message, document.")] = "token",
+    rows: Annotated[str, typer.Option(help="Of what is written, explain each: token, word, sentence.")] = "token",
+    hops: Annotated[
+        str, typer.Option(help="So many times, or 'all', go on from the model's own text to where that came from.")
+    ] = "0",
     special: Annotated[bool, typer.Option("--special/--no-special", help="Keep special tokens.")] = True,
-    top: Annotated[int | None, typer.Option(help="Only the N strongest features.")] = None,
-    generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain them.")] = None,
+    top: Annotated[
+        int | None, typer.Option(help="Only the N strongest features; of what is written, for each token.")
+    ] = None,
+    generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain each of them.")] = None,
     continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
     truncate: Truncate = False,
     save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
@@ -41,14 +60,21 @@ def explain(
     dtype: Dtype = None,
     trust_remote_code: Remote = False,
 ) -> None:
-    """Explain the prediction for each text (or image)."""
+    """Explain the prediction for each text, image or sound."""
     import whence
 
     inputs: list[Any] = [{"images": image, "text": text} if image else text for text in _texts(texts, file)]
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    if label:
+        inputs = [_with_labels(loaded, one, label) for one in inputs]
+    written = generate is not None or continuation is not None
+    if words and written and target is None and hops == "0":  # a trace
+        by, rows = ("word" if by == "token" else by), ("word" if rows == "token" else rows)
+    words = words and by == "token"  # larger units are no words
+    units: dict[str, Any] = {"by": by, "rows": rows, "hops": _hops(hops)}
     results = whence.explain(
-        loaded, inputs, method, target_of(target), special_tokens=special, truncate=truncate, generate=generate,
-        continuation=continuation,
+        loaded, inputs, method, target_of(target, written=written), special_tokens=special, truncate=truncate,
+        generate=generate, continuation=continuation, **units,
     )  # fmt: skip
     if save is not None:
         saved = results
@@ -59,6 +85,13 @@ def explain(
             typer.echo(f"wrote {path}", err=True)
     for exp in results:
         _show(exp, words=words, top=top, as_json=as_json)
+
+
+def _hops(text: str) -> Any:
+    """What was typed as --hops: a number, or all."""
+    if text != "all" and not text.isdigit():
+        raise InputError(f"--hops {text} is no number of hops: pass one, or all")
+    return text if text == "all" else int(text)
 
 
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
@@ -82,11 +115,20 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     return kept
 
 
+def _with_labels(model: Any, one: Any, labels: list[str]) -> dict[str, Any]:
+    """An input with the texts to choose from, as a model that chooses takes it."""
+    if not hasattr(model, "texts"):
+        raise InputError(f"--label is for models that choose among texts, and this one is for {model.task}")
+    return {getattr(model, "other", "text"): one, model.texts: labels}
+
+
 def _with_classes(model: Any, one: Any, exp: Any, method: str, kept: dict[str, bool]) -> Any:
     """An explanation and those of the other classes, the explained one first: reports switch between them."""
-    from whence.results import Comparison
+    from whence.results import Comparison, Explanation
     from whence.verbs.compare import compare
 
+    if not isinstance(exp, Explanation):
+        return exp
     others = [label for label in exp.prediction.labels if label != exp.target][: CLASSES - 1]
     if model.speaks or model.follows is not None or not exp.class_specific or not others:
         return exp
@@ -101,25 +143,34 @@ def _saved(results: list[Any], path: Path) -> list[Path]:
 
 
 def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:
+    from whence.results import Trace
+
     if as_json:
         data = exp.to_dict()
-        if words:
+        if words and not isinstance(exp, Trace):
             data["words"] = [{"text": w.text, "score": w.score} for w in exp.words()]
         typer.echo(json.dumps(data, ensure_ascii=False, default=str))
         return
     from rich.console import Console
 
-    from whence.viz import terminal
+    from whence.viz import terminal, traces
 
     console = Console(soft_wrap=True)
+    if isinstance(exp, Trace):
+        most = traces.TOP if top is None else top
+        if console.is_terminal:
+            console.print(traces.screen(exp, most))
+        else:
+            typer.echo(traces.lines(exp, most))
+        return
     if top is not None or words:
         features = (
             [(w.text, w.score) for w in exp.words()]
             if words
             else list(zip(exp.tokens, exp.scores.tolist(), strict=True))
+            if exp.tokens
+            else exp.top(exp.scores.size)
         )
-        if exp.is_image:
-            features = exp.top(exp.scores.size)
         if top is not None:
             features = sorted(features, key=lambda f: -abs(f[1]))[:top]
         typer.echo(terminal.header(exp))

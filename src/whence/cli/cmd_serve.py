@@ -18,7 +18,7 @@ __all__ = ["serve"]
 @app.command()
 def serve(
     models: Annotated[
-        list[str] | None, typer.Argument(help="Bundled names, hub ids or folders. Default: sentiment digits.")
+        list[str] | None, typer.Argument(help="Bundled names, hub ids or folders. Default: all bundled ones.")
     ] = None,
     port: Annotated[int, typer.Option("--port", "-p", min=0, max=65535, help="0 takes a free one.")] = 8000,
     host: Annotated[str, typer.Option(help="Address to listen at.")] = "127.0.0.1",
@@ -42,6 +42,7 @@ def serve(
         import uvicorn  # noqa: F401
     except ImportError as error:
         raise MissingExtraError(error.name or "fastapi", "web", "whence serve") from None
+    from whence.models import BUNDLED
     from whence.web.app import create_app
     from whence.web.serving import address, bound, is_loopback
     from whence.web.serving import serve as run_server
@@ -51,7 +52,7 @@ def serve(
     local = is_loopback(host)
     names = ("localhost", "127.0.0.1", "::1", host, *(allow_host or ()))
     settings = Settings(
-        models=tuple(models or ("sentiment", "digits")),
+        models=tuple(models or BUNDLED),
         runs=tuple(run or ()),
         workers=workers,
         hosts=names if local or allow_host else None,
@@ -63,7 +64,7 @@ def serve(
             f"whence: {host} can be reached from other machines, and there is no login: anyone there can use it.",
             err=True, fg=typer.colors.YELLOW,
         )  # fmt: skip
-    typer.echo(f"loading {', '.join(settings.models)} …", err=True)
+    typer.echo(f"starting with {', '.join(settings.models)} …", err=True)
     application = create_app(settings)
 
     def ready() -> None:

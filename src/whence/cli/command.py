@@ -33,7 +33,9 @@ def whence(
     """From what place did this prediction come? Explain the predictions of transformers."""
 
 
-Model = Annotated[str, typer.Option("--model", "-m", help="Bundled name (sentiment, digits), hub id, or folder.")]
+Model = Annotated[
+    str, typer.Option("--model", "-m", help="Bundled name (sentiment, digits, tones, shapes), hub id, folder.")
+]
 Target = Annotated[
     str | None, typer.Option("--target", "-t", help="Label, class number, or 'A|B' for A rather than B.")
 ]
@@ -48,11 +50,14 @@ Truncate = Annotated[bool, typer.Option("--truncate", help="Cut inputs that are 
 Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 
-def target_of(text: str | None) -> Any:
-    """What was typed as --target: a number, a label, or a contrast."""
+def target_of(text: str | None, *, written: bool = False) -> Any:
+    """What was typed as --target: a number, a label, or a contrast; where something is written, a part of that."""
     if text is None:
         return None
     import whence
+
+    if written and "|" not in text:
+        return whence.span(text)
 
     if "|" in text:
         this, that = text.split("|", 1)

@@ -11,9 +11,11 @@ recipe        the table of choices; presets
 memory        which blocks keep what the backward pass needs, and which run again
 kernels/      attention as an operator that is never written down
 reweighing    a linear layer under LRP's ε, γ and z⁺
+packed        linear layers that keep their weight quantised
 rules/        what each choice does, one module for each kind of function
 holding       values that are needed later, whatever the model writes over them
 ledger        where relevance was absorbed
+own_functions activations and softmaxes that a model brings itself
 interception  the mode that sees every call
 propagation   one forward, one backward
 gradients     ordinary gradients at the same places

@@ -36,6 +36,7 @@ def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view
     computed (`F.linear` does), and the node of a view is replaced when the view is changed in place: there we hook
     what it is a view of, unless the view itself is meant (`of_view`).
     """
+    out.__dict__.pop("_whence_chain", None)  # a backward pass that takes several steps at once must stop here
     made, shape = out, out.shape
     base = out._base if out._is_view() and not of_view else None
     if base is not None and base.grad_fn is not None:

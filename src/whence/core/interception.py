@@ -1,8 +1,8 @@
 """The mode that sees every torch function a model calls and hands it to its rule.
 
-Nothing in torch and nothing in the model is changed: the mode is thread-local, ends with its `with` block, and
-parameters are detached where they are used, so that `requires_grad` marks exactly the tensors through which
-relevance can reach an input (the *taint*).
+Nothing in the model is changed, and of torch `Function.apply` alone, while it lasts (`own_functions`). The mode is
+thread-local, ends with its `with` block, and parameters are detached where they are used, so that `requires_grad` marks
+exactly the tensors through which relevance can reach an input (the *taint*).
 
 There is one mode. What a pass does lies in its table of rules: propagation, capture, replacement and weighing differ
 in nothing else.
@@ -12,6 +12,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Mapping
+from contextlib import ExitStack
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +20,7 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import _get_sequence_nr  # type: ignore[attr-defined]
-from torch.overrides import TorchFunctionMode
+from torch.overrides import TorchFunctionMode, _get_current_function_mode
 
 from whence.core import trail
 from whence.core.batch import Batch
@@ -40,10 +41,11 @@ from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
 from whence.core.numerics import widened
+from whence.core.own_functions import Handler, Watched, are_shares, as_activation
 from whence.core.recipe import Recipe
 from whence.errors import ModelError
 
-__all__ = ["PLAIN", "Change", "Interception", "Leaf", "as_it_is"]
+__all__ = ["PLAIN", "Change", "Interception", "Leaf", "as_it_is", "watched"]
 
 PLAIN = Recipe("plain")
 """For tables that ask nothing of a recipe."""
@@ -141,6 +143,10 @@ class Interception(TorchFunctionMode):
         """Numbers of autograd nodes that something made between our calls, as ranges: the mode was bypassed there."""
         self.transformed = False
         """Whether `torch.vmap` or the like was at work: its tensors do not say that they carry relevance."""
+        self.opened: set[int] = set()
+        """Layers of the model that are changed until the end, by their ids."""
+        self.at_exit = ExitStack()
+        """What is put back when the interception ends."""
         self._depth, self._last = 0, -1
 
     # -- as a context ----------------------------------------------------------------------------------------
@@ -153,6 +159,9 @@ class Interception(TorchFunctionMode):
     def __exit__(self, *error: Any) -> None:
         _active.stack.pop()
         super().__exit__(*error)  # type: ignore[no-untyped-call]
+        if self not in _active.stack:  # rules enter it again
+            self.opened.clear()
+            self.at_exit.close()
 
     def close(self) -> None:
         """Forget the leaves: the mode itself may live until the garbage collector comes."""
@@ -294,6 +303,28 @@ class Interception(TorchFunctionMode):
                 mark_layout(part, inner)
                 mark_layout(target, follow("view", (part,), {}, target.view_as(target)))
 
+    def own_function(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A `torch.autograd.Function` of the model's own: an activation has its slope, a softmax is one."""
+        if self._depth or not torch.is_grad_enabled() or self.recipe.activation != "slope":
+            return func(*args, **kwargs)
+        own, options, tainted = self._own(args, kwargs, False)
+        now = _get_sequence_nr()
+        self._depth = 1
+        try:
+            call = Call(func, name, own, options, self)
+            out = as_activation(call) if tainted else None
+            if out is None:
+                out = func(*args, **kwargs)
+                if tainted and not self.in_target and are_shares(out):
+                    mark_role(out, "probability")
+                return out
+            if self.ledger.active and now != self._last >= 0:
+                self.gaps.append((self._last, now))
+            self._last = _get_sequence_nr() if self._last >= 0 else -1
+            return self._followed(call, out)
+        finally:
+            self._depth = 0
+
     # -- the cases -------------------------------------------------------------------------------------------
 
     def _own(
@@ -324,11 +355,12 @@ class Interception(TorchFunctionMode):
         return isinstance(t, nn.Parameter) if self.in_backward or self.everywhere else t.is_leaf
 
     def _detached(self, t: Tensor) -> Tensor:
-        if _cannot_be_kept(t):
-            return same_marks(t.clone(), t)
-        if not (t.requires_grad and self._is_foreign(t)):
-            return t
-        return _as_constant(t)
+        constant = _as_constant(t) if t.requires_grad and self._is_foreign(t) else t
+        if not _cannot_be_kept(t):
+            return constant
+        copy = same_marks(constant.clone(), t)  # of the constant: a copy of a parameter would carry relevance
+        mark_table(copy, table_of(constant))
+        return copy
 
     def _property(self, func: Callable[..., Any], args: tuple[Any, ...]) -> Any:
         out = func(*args)
@@ -431,6 +463,15 @@ class Interception(TorchFunctionMode):
             self.unruled[call.name] = self.unruled.get(call.name, 0) + 1
         return out
 
+
+def _own_functions_seen() -> Handler | None:
+    # As above: the thread of a GPU's backward pass has the mode and no stack.
+    mode = _active.stack[-1] if _active.stack else _get_current_function_mode()
+    return mode.own_function if isinstance(mode, Interception) else None
+
+
+watched = Watched(_own_functions_seen)
+"""Functions of a model's own are seen by the mode of their thread."""
 
 PRODUCTS = frozenset("linear matmul mm bmm mv einsum conv1d conv2d conv3d addmm baddbmm".split())
 """A table that is multiplied with is a weight, and what comes out is no table."""

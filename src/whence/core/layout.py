@@ -101,6 +101,8 @@ def follow(name: str, args: tuple[Any, ...], kwargs: dict[str, Any], out: Tensor
     made: list[Lane | None] | None = None
     for position, x in _carriers(args, kwargs):
         layout = layout_of(x)
+        if layout is None and x.requires_grad and name in JOINING:
+            return None
         if layout is None or not (x.is_floating_point() == out.is_floating_point() or name in LOOKUPS):
             continue
         found = [None if axis is None else _moved(name, args, kwargs, x, position, axis, out) for axis in layout]
@@ -185,6 +187,9 @@ class _Move(NamedTuple):
 
 
 Rule = Callable[[_Move, Lane], Lane | None]
+JOINING = frozenset({"cat", "stack"})
+"""What ended among the things that are joined, ends for all: nobody knows whose rows it brings in. (TimeSformer takes
+the class tokens of all films from the frames of the first.)"""
 LOOKUPS = frozenset({"embedding", "getitem"})
 """Functions whose result follows its index."""
 
@@ -401,7 +406,7 @@ def _table() -> dict[str, Rule]:
     enter(_along(2, -1), "topk diff")
     enter(_along(2), "roll take_along_dim")
     enter(_along(2, 1), "normalize")
-    enter(_linear, "linear")
+    enter(_linear, "linear whence::packed_linear")
     enter(_matmul, "matmul mm bmm mv")
     enter(_with_sum, "addmm baddbmm addmv")
     enter(_einsum, "einsum")

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from contextvars import ContextVar
 from pathlib import Path
 from typing import Any, Literal
@@ -227,6 +227,10 @@ def room_on(device: torch.device) -> int | None:
     return int(found[1]) * 1024 if found else None
 
 
+class _Enough(Exception):
+    """All that the backward pass of a block needs has been computed again."""
+
+
 class _Nothing:
     def __enter__(self) -> None: ...
     def __exit__(self, *error: object) -> None: ...
@@ -243,7 +247,8 @@ class _Again:
         self.bytes = 0
         """Of what is held, every piece of memory once and the weights not at all."""
         self._known = {p.untyped_storage().data_ptr() for p in block.parameters()} if holds else set()
-        self.count = 0
+        self.shapes: list[tuple[torch.Size, torch.dtype]] = []
+        """Of what the backward pass needs, in order: what runs again must come to the same."""
         self.values: dict[int, Tensor] = {}
         self.attended: list[Any] = []
         """Results that are kept in the order in which they were computed."""
@@ -252,13 +257,13 @@ class _Again:
 
     def pack(self, t: Tensor) -> int:
         if self.holds:
-            self.values[self.count] = t.detach()
+            self.values[len(self.shapes)] = t.detach()
             storage = t.untyped_storage()
             if storage.data_ptr() not in self._known:
                 self._known.add(storage.data_ptr())
                 self.bytes += storage.nbytes()
-        self.count += 1
-        return self.count - 1
+        self.shapes.append((t.shape, t.dtype))
+        return len(self.shapes) - 1
 
     def drop(self) -> None:
         self.holds = False
@@ -277,16 +282,18 @@ class _Again:
 
         def keep(t: Tensor) -> None:
             got.append(t.detach())
+            if len(got) == len(self.shapes):
+                raise _Enough  # what follows, often a large product, nobody needs again
 
         before = getattr(_local, "again", None)
         _local.again, self.place = self, 0
         try:
-            with torch.enable_grad(), saved_tensors_hooks(keep, lambda t: t):
+            with suppress(_Enough), torch.enable_grad(), saved_tensors_hooks(keep, lambda t: t):
                 self.block(*tree_map(fresh, self.args), **tree_map(fresh, self.kwargs))
         finally:
             _local.again, self.place = before, None
-        if len(got) != self.count:
-            raise CannotRunAgain(f"a block kept {self.count} tensors, and {len(got)} when it ran again")
+        if [(t.shape, t.dtype) for t in got] != self.shapes:
+            raise CannotRunAgain(f"a block that kept {len(self.shapes)} tensors keeps others when it runs again")
         self.values = dict(enumerate(got))
 
     def remembered(self, compute: Callable[[], Any]) -> Any:

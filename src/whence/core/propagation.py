@@ -6,7 +6,7 @@ import re
 import sys
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
 from functools import cached_property, partial
 from typing import Any, Literal, NamedTuple
@@ -17,7 +17,7 @@ from torch.autograd.function import BackwardCFunction
 from torch.autograd.graph import _engine_run_backward
 
 from whence.core.batch import Batch
-from whence.core.interception import Interception, Leaf
+from whence.core.interception import Interception, Leaf, watched
 from whence.core.ledger import Ledger, wide_of
 from whence.core.memory import planned
 from whence.core.numerics import widened
@@ -30,6 +30,7 @@ __all__ = [
     "Forward",
     "Propagation",
     "Receipt",
+    "Walk",
     "account",
     "at_source",
     "backward",
@@ -38,7 +39,6 @@ __all__ = [
     "intercepted",
     "names_between",
     "propagate",
-    "propagate_each",
     "run",
     "there_and_back",
 ]
@@ -111,39 +111,84 @@ def propagate(
         return _collected(mode, grads, scores, outputs, at)
 
 
-def propagate_each(
-    forward: Forward,
-    batch: Batch,
-    *,
-    targets: Sequence[Target],
-    recipe: Recipe,
-    receipt: Receipt = "full",
-    at: At = "word",
-) -> list[Propagation]:
-    """`propagate` for several targets of one batch: one forward pass, and a backward pass for each."""
-    books = receipt != "short" or at != "word"
-    ledger = Ledger(batch.examples) if books else None
-    mode = Interception(batch, table(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at))
-    asked: list[Tensor] = []
+class Walk:
+    """One forward pass under a recipe, and as many backward passes as are asked for.
 
-    def every(outputs: Any) -> Tensor:
-        asked.extend(target(outputs) for target in targets)
-        return asked[0]
+    `targets` makes scores (target, example) of the outputs. Each pass goes back from a weighted sum of them.
 
-    found: list[Propagation] = []
-    with closing(mode), intercepted(mode), planned("keep"):  # a block that ran again is gone after the first
-        _, outputs = run(mode, forward, every)
-        for n, scores in enumerate(asked):
-            if not scores.requires_grad or mode.recomputes:
-                break
-            if ledger is not None:
-                ledger.begin_again()
-            grads = backward(scores, [leaf.tensor for leaf in mode.leaves], keep=n + 1 < len(asked))
-            found.append(_collected(mode, grads, scores, outputs, at))
-    rest = targets[len(found) :]
-    return found + [
-        propagate(forward, batch, target=target, recipe=recipe, receipt=receipt, at=at) for target in rest
-    ]  # fmt: skip
+    >>> import torch
+    >>> from whence.core.recipe import recipes
+    >>> net = torch.nn.Linear(3, 2, bias=False)
+    >>> batch = Batch.of({"x": torch.ones(1, 3)}, "x")
+    >>> with Walk(lambda i: net(i["x"]), batch, targets=lambda y: y.T, recipe=recipes["gi"]) as walk:
+    ...     parts = [walk.back([1.0, 0.0]), walk.back([0.0, 1.0])]
+    ...     both = walk.back([1.0, 1.0])
+    >>> torch.allclose(parts[0].inputs + parts[1].inputs, both.inputs)
+    True
+    """
+
+    def __init__(
+        self,
+        forward: Forward,
+        batch: Batch,
+        *,
+        targets: Target,
+        recipe: Recipe,
+        receipt: Receipt = "full",
+        at: At = "word",
+    ):
+        self._again = partial(propagate, forward, batch, recipe=recipe, receipt=receipt, at=at)
+        self._forward, self._targets, self._at = forward, targets, at
+        books = receipt != "short" or at != "word"
+        ledger = Ledger(batch.examples) if books else None
+        self._mode = Interception(
+            batch, table(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at)
+        )
+        self.scores = torch.empty(0)
+        """(target, example), on the CPU."""
+
+    def __enter__(self) -> Walk:
+        found: list[Tensor] = []
+
+        def first(outputs: Any) -> Tensor:
+            found.append(self._targets(outputs))
+            return found[0][0]
+
+        self._held = ExitStack()
+        self._held.enter_context(closing(self._mode))
+        try:
+            with self._going():
+                _, self._outputs = run(self._mode, self._forward, first)
+        except BaseException:
+            self._held.close()
+            raise
+        self._rows = found[0]
+        self.scores = self._rows.detach().cpu()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._held.close()
+        del self._rows, self._outputs
+
+    @contextmanager
+    def _going(self) -> Iterator[None]:
+        with intercepted(self._mode), planned("keep"):  # a block that ran again is gone after the first pass
+            yield
+
+    def back(self, weights: Sequence[float] | Tensor) -> Propagation:
+        """From the sum of the targets, each times its weight."""
+        factors = torch.as_tensor(weights, dtype=self._rows.dtype, device=self._rows.device)
+        if not self._rows.requires_grad or self._mode.recomputes:  # the model drops its own graph
+            return self._again(target=lambda outputs: factors @ self._targets(outputs))
+        mode = self._mode
+        if isinstance(mode.ledger, Ledger):
+            mode.ledger.begin_again()
+        with torch.enable_grad():
+            target = factors @ self._rows
+        start = factors[:, None].expand_as(self._rows)
+        with self._going():
+            grads = backward(self._rows, [leaf.tensor for leaf in mode.leaves], start=[start], keep=True)
+            return _collected(mode, grads, target, self._outputs, self._at)
 
 
 def followed(batch: Batch, books: bool, at: At) -> tuple[str, ...]:
@@ -176,7 +221,7 @@ def run(mode: Interception, forward: Forward, target: Target) -> tuple[Tensor, A
 @contextmanager
 def intercepted(mode: Interception) -> Iterator[None]:
     """The mode in force, gradients on, and compiled parts of the model as they were written, so that it sees them."""
-    with torch.inference_mode(False), torch.enable_grad(), _eager, mode:
+    with torch.inference_mode(False), torch.enable_grad(), _eager, watched, mode:
         yield
 
 

@@ -187,7 +187,13 @@ for _recipe in (
         norm="detach",
         source="Ali et al. 2022 with the gate detached, as in LXT (Achtibat et al. 2024)",
     ),
-    Recipe("attn_lrp", activation="slope", norm="detach", **_HALVES, source="Achtibat et al. 2024, AttnLRP"),
+    Recipe(
+        "attn_lrp",
+        activation="slope",
+        norm="detach",
+        **_HALVES,
+        source="Achtibat et al. 2024, AttnLRP; Dual Path Attribution (arXiv 2603.19742) is the same to 9e-8",
+    ),
     Recipe(
         "libragrad",
         softmax="detach",

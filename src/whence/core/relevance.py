@@ -28,7 +28,7 @@ from whence.core.holding import Holding
 from whence.core.layout import CannotSplit, Lane, spread, summed
 from whence.core.numerics import divide, stabilise
 from whence.core.recipe import Recipe
-from whence.core.rules import activations, linear, norms, products, softmax, structure
+from whence.core.rules import activations, linear, norms, packed_layers, products, softmax, structure
 
 __all__ = ["CHEFER", "relevance_table", "spelled_out", "universal"]
 
@@ -296,6 +296,7 @@ def relevance_table() -> dict[str, Rule]:
         "mul": scale,
         "div": divide_by,
         **dict.fromkeys(("linear", *linear.CONVOLUTIONS), positive),
+        **dict.fromkeys(packed_layers.rules(recipe), packed_layers.spelled_out),
         **dict.fromkeys((*products.MATRIX, *products.GROUPED), product),
         **dict.fromkeys(products.WITH_SUM, products.spelled_sum),
         "softmax": probabilities,

@@ -5,17 +5,42 @@ None of these libraries is imported: their objects are known by what they offer.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from typing import Any
 
 from whence.data.dataset import AbstractDataset, Record
 from whence.errors import InputError
 
-__all__ = ["FrameDataset", "column", "is_frame", "is_series", "listed", "values_of"]
+__all__ = ["Batches", "FrameDataset", "column", "is_frame", "is_series", "listed", "settled", "values_of"]
 
 AT_ONCE = 512
 """Rows of a frame that are turned into records together."""
+
+
+def settled(data: Any) -> Any:
+    """`data` in the form that is read here: a lazy frame computed, a data set giving plain values, batches as rows."""
+    if hasattr(data, "collect_schema") and hasattr(data, "collect"):  # polars; asking it for columns is a warning
+        return data if hasattr(data, "to_dicts") else data.collect()
+    if callable(getattr(data, "with_format", None)):  # `datasets`, which may have been told to give tensors or tables
+        return data.with_format(None)
+    is_scanned = hasattr(data, "to_batches") and not hasattr(data, "column_names")
+    return Batches(data) if hasattr(data, "schema") and (is_scanned or hasattr(data, "read_next_batch")) else data
+
+
+class Batches:
+    """Rows of a reader of pyarrow, or of a data set that it scans, batch by batch. A reader gives them once."""
+
+    def __init__(self, source: Any):
+        self.source = source
+        self.once = None if hasattr(source, "to_batches") else self._all(source)
+        """The rows of a reader."""
+
+    def _all(self, batches: Iterable[Any]) -> Iterator[dict[str, Any]]:
+        return (row for batch in batches for row in batch.to_pylist())
+
+    def __iter__(self) -> Iterator[dict[str, Any]]:
+        return self._all(self.source.to_batches()) if self.once is None else self.once
 
 
 def is_frame(data: Any) -> bool:
@@ -28,12 +53,15 @@ def is_frame(data: Any) -> bool:
 
 def is_series(data: Any) -> bool:
     """Whether `data` is one column."""
-    return hasattr(data, "to_frame") and hasattr(data, "to_list")
+    arrow = hasattr(data, "to_pylist") and not hasattr(data, "schema")
+    return arrow or (hasattr(data, "to_frame") and hasattr(data, "to_list"))
 
 
 def names_of(frame: Any) -> list[Any]:
     """Names of columns; numbers where a file came without a header."""
     names = getattr(frame, "column_names", None)
+    if names is None and not hasattr(frame, "columns"):  # a stream of `datasets` that knows them from its rows alone
+        return list(next(iter(frame), {}))
     return list(names) if isinstance(names, (list, tuple)) else list(frame.columns)
 
 
@@ -44,7 +72,7 @@ def values_of(data: Any, column: str | int | Sequence[str] | None = None, *, opt
     ['a gem', 'so dull']
     """
     if is_series(data):
-        return [_plain(v) for v in data.to_list()]
+        return [_plain(v) for v in listed(data)]
     known = list(data) if isinstance(data, dict) else names_of(data)
     if column is None:
         first = known[0] if known else "review"
@@ -79,9 +107,14 @@ def _plain(value: Any) -> Any:
 
 
 def column(inputs: Any, text: str | int | Sequence[str] | None = None) -> Any:
-    """The inputs that a user passed, out of a series or a frame."""
+    """The inputs that a user passed, out of a series, a frame or rows."""
+    inputs = settled(inputs)
     if is_series(inputs) or is_frame(inputs):
         return values_of(inputs, text)
+    if isinstance(inputs, Batches) or (text is not None and not isinstance(inputs, (str, Mapping))):
+        rows = list(inputs) if isinstance(inputs, Iterable) else []
+        if rows and all(isinstance(row, Mapping) for row in rows):
+            return values_of({name: [row.get(name) for row in rows] for name in rows[0]}, text)
     if text is not None:
         raise InputError(f"text={text!r} names a column of a frame, and the input is {type(inputs).__name__}")
     return inputs

@@ -17,7 +17,9 @@ from whence.errors import EmptyInputError, InputError
 
 __all__ = ["LabelledRow", "film_sentences", "labelled", "opinions", "read"]
 
-INPUTS = ("text", "sentence", "image", "img", "input", "inputs", "path")
+INPUTS = ("text", "sentence", "image", "img", "audio", "sound", "input", "inputs", "path")
+TOGETHER = ("text", "image", "images", "audio", "labels", "choices", "template")
+"""What one input may have several of: a picture and a question, a sound and the labels to choose from."""
 PAIRS = (
     ("text", "text_pair"),
     ("sentence1", "sentence2"),
@@ -29,6 +31,10 @@ PAIRS = (
 """Columns that hold two texts of one input."""
 LABELS = ("label", "labels", "target", "class")
 EXTRA = ("rationale", "mask")
+SOUND = ("array", "path", "bytes", "sampling_rate")
+"""What a sound may be in several columns."""
+SLOWEST = 1000
+"""Samples in a second of a sound; a smaller number beside it is a label."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -41,10 +47,11 @@ class LabelledRow:
     mask: Any = None
 
 
-def labelled(data: Any, classes: Iterable[str] = ()) -> list[LabelledRow]:
+def labelled(data: Any, classes: Iterable[str] = (), *, sounds: bool = False) -> list[LabelledRow]:
     """Rows from texts; pairs (input, label); dicts; a dict of columns; a frame; or the `Path` of a file.
 
-    `classes` are the names of the model's classes: a pair of texts is an input, unless the second is one of them.
+    `classes` are the names of the model's classes: a pair of texts is an input, unless the second is one of them. Of
+    `sounds`, samples with a number are (samples, rate), unless there is a class of that number.
 
     >>> labelled([("a gem", "positive")], ["positive"])[0].label
     'positive'
@@ -63,6 +70,8 @@ def labelled(data: Any, classes: Iterable[str] = ()) -> list[LabelledRow]:
             f"can't read a data set from {type(data).__name__} {str(data)[:60]!r}: pass a list of texts, of pairs "
             "(text, label), of dicts with 'text' and 'label', a frame, or a pathlib.Path of a file"
         )
+    if sounds:
+        data = [_sound(item, max(SLOWEST, len(known))) for item in data]
     made = [_row(item, known) for item in data]
     if not made:
         raise EmptyInputError("the data set is empty")
@@ -128,6 +137,17 @@ def _transposed(columns: Mapping[str, Any]) -> list[dict[str, Any]]:
     return [dict(zip(held, row, strict=True)) for row in zip(*held.values(), strict=True)]
 
 
+def _sound(item: Any, slowest: int) -> Any:
+    """(samples, rate), (samples, rate, label) and columns with a rate as one sound each; anything else as it is."""
+    if isinstance(item, Mapping) and "sampling_rate" in item and "audio" not in item:
+        audio = {k: item[k] for k in SOUND if item.get(k) is not None}
+        return {**{k: v for k, v in item.items() if k not in SOUND}, "audio": audio}
+    if not isinstance(item, tuple) or not 2 <= len(item) <= 3 or isinstance(item[0], (str, bytes, Path, tuple)):
+        return item
+    is_rate = isinstance(item[1], (int, float, np.number)) and item[1] >= slowest
+    return LabelledRow(item[:2], *item[2:]) if is_rate else item
+
+
 def _row(item: Any, classes: set[str]) -> LabelledRow:
     if isinstance(item, LabelledRow):
         return item
@@ -145,11 +165,15 @@ def _is_label(value: Any, classes: set[str]) -> bool:
 
 
 def _from_dict(item: Mapping[str, Any]) -> LabelledRow:
-    label = next((item[k] for k in LABELS if k in item), None)
+    choices = isinstance(item.get("labels"), (list, tuple)) or "choices" in item
+    label = next((item[k] for k in LABELS if k in item and not (choices and k == "labels")), None)
     extra = {k: item.get(k) for k in EXTRA}
     pair = next((names for names in PAIRS if all(k in item for k in names)), None)
     if pair is not None:
         return LabelledRow(tuple(item[k] for k in pair), label, **extra)
+    several = {k: item[k] for k in TOGETHER if k in item and item[k] is not None}
+    if choices or len([k for k in several if k not in ("labels", "template")]) > 1:
+        return LabelledRow(several, label, **extra)
     name = next((k for k in INPUTS if k in item), None)
     named = None if name is None else item[name]
     if name is None:

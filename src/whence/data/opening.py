@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import glob
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from inspect import isgeneratorfunction
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from whence.data.dataset import AbstractDataset, IterableDataset, Record
-from whence.data.frames import FrameDataset, is_frame, is_series, values_of
+from whence.data.frames import Batches, FrameDataset, is_frame, is_series, settled, values_of
 from whence.data.table_files import FORMATS, IMAGES, ImageFolder, LinesDataset, ParquetDataset, format_of
 from whence.errors import InputError
 from whence.extras import need
@@ -29,13 +30,23 @@ def open_dataset(
         return data
     if isinstance(data, (str, Path)):
         return _named(str(data), split, subset, wanted)
+    given, data = data, settled(data)
     if is_frame(data):
         return FrameDataset(data)
     if is_series(data):
-        return IterableDataset(values_of(data), f"a {type(data).__name__}", str(data.name or "text"))
+        name = getattr(data, "name", None) or "text"
+        return IterableDataset(values_of(data), f"a {type(data).__name__}", str(name))
+    if isinstance(data, Batches):
+        return IterableDataset(data.once or data, f"a {type(given).__name__}")
     if isinstance(data, Mapping) or not isinstance(data, Iterable):
+        hint = ""
+        if isinstance(data, Mapping):
+            hint = ". Columns in a dict make a frame: pandas.DataFrame(data)"
+        elif isgeneratorfunction(data):
+            hint = f". A generator has to be called: {data.__name__}()"
         raise InputError(
-            f"can't read rows from {type(data).__name__}: pass a path, a hub id, a frame, or an iterable of texts"
+            f"can't read rows from {type(data).__name__}: pass a path, a hub id, a frame, or an iterable of texts or "
+            f"dicts{hint}"
         )
     return IterableDataset(data)
 

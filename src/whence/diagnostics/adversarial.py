@@ -219,7 +219,7 @@ class _Search:
         self.rows = torch.where(better[:, None, None], self.seen.predicting(chosen[-1]), self.rows)
 
     def found(self) -> Found:
-        jsd, row, tvd = (t.double().cpu().numpy() for t in (self.best, self.best_row, self.best_tvd))
+        jsd, row, tvd = (t.cpu().double().numpy() for t in (self.best, self.best_row, self.best_tvd))
         return Found(jsd, row, tvd, self.kept.float().mean(1).cpu().numpy(), self.rows)
 
 

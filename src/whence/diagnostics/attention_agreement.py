@@ -80,7 +80,7 @@ class AttentionAgreement(AbstractQuestion):
                 if place not in kept:
                     continue
                 for layer, row in enumerate(rows):
-                    attention = row[n][:, subject.own(seen, n)].double().cpu().numpy()
+                    attention = row[n][:, subject.own(seen, n)].cpu().double().numpy()
                     named: dict[int | str, np.ndarray] = {**dict(enumerate(attention)), "mean": attention.mean(0)}
                     for head, scores in named.items():
                         points += self._compared(subject, place, scores, against, what="head", layer=layer, head=head)

@@ -108,7 +108,7 @@ class Counterfactual(AbstractQuestion):
             with torch.no_grad():
                 new = subject.under(seen, changes, copies).view(batch, copies, -1)
             old = seen.probabilities[:, None]
-            distances.append(total_variation(new, old).double().cpu().numpy())
+            distances.append(total_variation(new, old).cpu().double().numpy())
             flips.append((new.argmax(-1) != old.argmax(-1)).cpu().numpy())
         return np.concatenate(distances, 1), np.concatenate(flips, 1)
 

@@ -42,7 +42,7 @@ class Case:
 
 def cases_of(model: AbstractAdapter, data: Any, *, limit: int | None, seed: int, truncate: bool) -> list[Case]:
     """Encoded cases. With `limit`, that many drawn at random without replacement, in the order of the data."""
-    rows = labelled(data, model.labels)
+    rows = labelled(data, model.labels, sounds=model.kind == "sound")
     return [_case(model, n, rows[n], truncate) for n in sampled(len(rows), limit, seed)]
 
 
@@ -58,7 +58,7 @@ def sampled(count: int, limit: int | None, seed: int) -> list[int]:
 def _case(model: AbstractAdapter, index: int, row: LabelledRow, truncate: bool) -> Case:
     try:
         (example,), _ = model.encode(_batched(row.input), **({"truncate": True} if truncate else {}))
-        label = None if row.label is None else model.class_of(row.label)
+        label = None if row.label is None else model.class_of(row.label, example)
     except WhenceError as error:
         message = str(error).removeprefix("input 0: ")
         raise InputError(f"example {index}: {message}") from None
@@ -69,6 +69,8 @@ def _case(model: AbstractAdapter, index: int, row: LabelledRow, truncate: bool) 
 def _batched(raw: Any) -> Any:
     """Tensors get a batch axis: rows of a data set come without one."""
     if isinstance(raw, Mapping):
+        if any(isinstance(v, (str, list, tuple)) for v in raw.values()):  # a picture with a question, labels
+            return raw
         return {k: v[None] if isinstance(v, Tensor) else v for k, v in raw.items()}
     return raw[None] if isinstance(raw, Tensor) else [raw]
 

@@ -107,7 +107,7 @@ def explanation_of(model: AbstractAdapter, case: Case, target: int, scores: Any,
         while array.dim() > 1:
             array = array.sum(-1)
     array = array.reshape(-1)
-    values: dict[str, Any] = {"scores": array.numpy(), "target": model.spell(target), "method": method}
+    values: dict[str, Any] = {"scores": array.numpy(), "target": model.spelled(case.example, target), "method": method}
     if array.shape[0] != case.features:
         return Explanation(**values)  # perhaps special tokens were left out; whoever asked can tell
     return model.explanation(case.example, **values)

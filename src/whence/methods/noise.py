@@ -19,5 +19,5 @@ def seed_of(example: Example, *numbers: int) -> int:
         if part.places is not None:
             value = value[torch.tensor(part.places)]
         digest.update(f"{part.source.name}{tuple(value.shape)}{value.dtype}".encode())
-        digest.update(bytes_of(value.double() if value.is_floating_point() else value))
+        digest.update(bytes_of(value.cpu().double() if value.is_floating_point() else value))
     return int.from_bytes(digest.digest()[:8], "big") >> 1

@@ -31,7 +31,7 @@ class Occlusion(AbstractMethod):
 
     cost: ClassVar[str] = "1 forward per feature"
 
-    by: Literal["token", "word"] = "token"
+    away: Literal["token", "word"] = "token"
     """What is taken away at once: `token` (in images: patch), or `word`, whose pieces then share its score equally."""
     fill: str = "mask"
     """What comes instead: the tokenizer's `mask`, `unk` or `pad` token, or nothing, `delete`; in images `black`, the
@@ -77,12 +77,12 @@ class Occlusion(AbstractMethod):
 
     def _groups(self, example: Example) -> list[list[int]]:
         """Features that are taken away together."""
-        if self.by == "token":
+        if self.away == "token":
             return [[i] for i in range(example.count) if self.special or not example.special[i]]
         words: dict[tuple[int, int], list[int]] = {}
         for k, (part, own) in enumerate(zip(example.parts, example.slices(), strict=True)):
             if not part.word_ids:
-                raise InputError("by='word' needs text that was split into words by a fast tokenizer. Use by='token'")
+                raise InputError("away='word' needs text that a fast tokenizer split into words. Use away='token'")
             for i, word in enumerate(part.word_ids, own.start):
                 if word is not None:
                     words.setdefault((k, word), []).append(i)

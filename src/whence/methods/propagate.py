@@ -11,19 +11,19 @@ import numpy as np
 import torch
 
 from whence.core.memory import blocks_of
-from whence.core.propagation import At, Propagation, Receipt, propagate, propagate_each
+from whence.core.propagation import At, Propagation, Receipt, Walk, propagate
 from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, recipes
 from whence.errors import OptionError
 from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
-from whence.models.asking import TargetScores
+from whence.models.asking import TargetScores, TargetsOfOne
 from whence.models.example import Example, ExampleBatch
 from whence.models.playing import Player, may_play
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import Least
-from whence.results import Conservation, Explanation
+from whence.results import Conservation, Explanation, Prediction
 
-__all__ = ["DEFAULT_RECIPE", "Propagate"]
+__all__ = ["DEFAULT_RECIPE", "ManyTargets", "Propagate"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
@@ -105,7 +105,8 @@ class Propagate(AbstractMethod):
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
         if is_one(examples) and self.shares(model, examples, targets):
-            return self._of_one(model, examples[0], targets)
+            with ManyTargets(self, model, examples[0], targets) as asked:
+                return [asked.explanation(n) for n in range(len(targets))]
         batch = model.collate(examples, targets, even=self.at == "word" and may_play(model, examples, targets))
         done, names = self.run(model, batch, targets)
         relevance = model.all_scores(done.relevance, batch)
@@ -131,29 +132,6 @@ class Propagate(AbstractMethod):
         plain = not any(isinstance(t, Custom) for t in targets) and examples[0].cost >= WORTH_SHARING
         return plain and not may_play(model, examples, targets)
 
-    def _of_one(self, model: AbstractAdapter, example: Example, targets: Sequence[AbstractTarget]) -> list[Explanation]:
-        batch = model.collate([example], targets)
-        asked = [TargetScores(model, batch, [t]) for t in targets]
-        each = propagate_each(
-            model.forward, batch, targets=asked, recipe=self.resolved(), receipt=self.booked, at=self.at
-        )
-        complete, unit = self.booked == "full", unit_of(model)
-        made = []
-        for done, scores in zip(each, asked, strict=True):
-            relevance = model.scores_of(done.relevance, batch, 0)
-            made.append(
-                self.build(
-                    model,
-                    example,
-                    scores=relevance,
-                    target=scores.names[0],
-                    target_score=float(done.target[0]),
-                    prediction=model.predictions(done.outputs, batch)[0],
-                    conservation=_receipts(done, [relevance], unit, complete=complete)[0],
-                )
-            )
-        return made
-
     def run(
         self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
     ) -> tuple[Propagation, list[str]]:
@@ -177,13 +155,69 @@ class Propagate(AbstractMethod):
         scores: Sequence[np.ndarray],
     ) -> list[Conservation]:
         complete = self.booked == "full"
-        if complete and batch.examples > 1 and not done.is_split:
+        together = _receipts(done, scores, unit_of(model), complete=complete)
+        if complete and batch.examples > 1 and (not done.is_split or _misplaced(together)):
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
             pairs = zip(alone, scores, strict=True)
             return [r for single, own in pairs for r in _receipts(single, [own], unit_of(model), complete=True)]
-        return _receipts(done, scores, unit_of(model), complete=complete)
+        return together
+
+
+class ManyTargets:
+    """Several targets of one example: one forward pass, from which one goes back as often as one likes."""
+
+    def __init__(self, method: Propagate, model: AbstractAdapter, example: Example, targets: Sequence[AbstractTarget]):
+        self.method, self.model, self.example = method, model, example
+        self.batch = model.collate([example], targets)
+        self._asked = TargetsOfOne(model, self.batch, targets)
+        self._walk = Walk(
+            model.forward, self.batch, targets=self._asked, recipe=method.resolved(), receipt=method.booked,
+            at=method.at,
+        )  # fmt: skip
+        self._predicted: Prediction | None = None
+
+    def __enter__(self) -> ManyTargets:
+        self._walk.__enter__()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self._walk.__exit__(*error)
+
+    @property
+    def names(self) -> list[str]:
+        """What each target is called."""
+        return self._asked.names
+
+    @property
+    def scores(self) -> list[float]:
+        """Of each target."""
+        return [float(score) for score in self._walk.scores[:, 0]]
+
+    def explanation(self, n: int) -> Explanation:
+        """Of one target."""
+        return self.weighted([float(k == n) for k in range(len(self.scores))], self.names[n])
+
+    def weighted(self, weights: list[float], name: str) -> Explanation:
+        """Of the sum of the targets, each times its weight."""
+        done, method = self._walk.back(weights), self.method
+        relevance = self.model.scores_of(done.relevance, self.batch, 0)
+        (receipt,) = _receipts(done, [relevance], unit_of(self.model), complete=method.booked == "full")
+        return method.build(
+            self.model,
+            self.example,
+            scores=relevance,
+            target=name,
+            target_score=float(done.target[0]),
+            prediction=self._prediction(done),
+            conservation=receipt,
+        )
+
+    def _prediction(self, done: Propagation) -> Prediction:
+        if self._predicted is None:
+            (self._predicted,) = self.model.predictions(done.outputs, self.batch)
+        return self._predicted
 
 
 def is_one(examples: Sequence[Example]) -> bool:
@@ -208,10 +242,25 @@ def _receipts(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, c
     for (inputs, target, *held), rest, own in zip(amounts.T.tolist(), moved, scores, strict=True):
         tolerance = unit * (float(np.abs(own).sum()) + rest) if complete else 0.0
         receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete, tolerance)
-        if complete and abs(receipt.error) > max(tolerance, NOTICED * receipt.scale):
+        if complete and abs(receipt.error) > _rounding(receipt):
             receipt = replace(receipt, unruled=tuple(sorted({*unruled, *done.bypasses})))
         made.append(receipt)
     return made
+
+
+def _rounding(receipt: Conservation) -> float:
+    return max(receipt.tolerance, NOTICED * receipt.scale)
+
+
+def _misplaced(receipts: Sequence[Conservation]) -> bool:
+    """Whether the receipts of a batch balance together and not one by one.
+
+    Models that read a constant of theirs from another example's rows (a class token, which all rows
+    have in common) leave its relevance there.
+    """
+    allowed = [_rounding(receipt) for receipt in receipts]
+    off = any(abs(receipt.error) > most for receipt, most in zip(receipts, allowed, strict=True))
+    return off and abs(sum(receipt.error for receipt in receipts)) <= sum(allowed)
 
 
 recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]

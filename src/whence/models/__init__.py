@@ -3,7 +3,9 @@
 adapter   what every kind offers                  example   one encoded input and its features
 text      classifiers, taggers, answers           batching  which examples stand in one batch
 writing   language models                         padding   how they may, measured
-image     image classifiers                       targets   the scalar that is explained
+image     what reads a picture; classifiers       targets   the scalar that is explained
+seeing    boxes, regions, depth, features         pointing  targets that lie somewhere in a picture
+films     video classifiers
 together  pictures with text                      attending attention in kernels of its own
 plain     any nn.Module                           scoring   many perturbed inputs
 loading   names, folders, objects in memory       tokens    spelling, offsets, words

@@ -5,7 +5,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, ClassVar, Literal
 
 import numpy as np
@@ -17,18 +17,30 @@ from whence.core import memory, recording
 from whence.core.batch import Source
 from whence.core.interception import Interception, as_it_is
 from whence.core.numerics import all_finite, at_hand, widened
+from whence.core.packed import packed_layers, unpacked
 from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
 from whence.models import padding
 from whence.models.attending import hidden_attention, in_the_open
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.inspecting import Shell, accepted_by, device_of, in_short, is_spread, labels_of, modules_in
-from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, View, field_of, unknown_label
+from whence.models.targets import (
+    CONSTANT,
+    AbstractTarget,
+    Class,
+    Custom,
+    Predicted,
+    Term,
+    View,
+    field_of,
+    unknown_label,
+)
 from whence.results import Explanation, Part, Prediction
 
-__all__ = ["AbstractAdapter", "Kind"]
+__all__ = ["AbstractAdapter", "Companion", "Kind"]
 
-Kind = Literal["text", "image", "module"]
+Kind = Literal["text", "image", "video", "sound", "module"]
 """What a model reads."""
+Companion = Literal["tokenizer", "image_processor", "feature_extractor", "processor"]
 
 
 class AbstractAdapter(ABC):
@@ -41,8 +53,16 @@ class AbstractAdapter(ABC):
     """Whether it goes on writing: `generate=` and `continuation=` are for these."""
     speaks: ClassVar[bool] = False
     """Whether its outputs are tokens of a vocabulary, not classes."""
-    companion: ClassVar[Literal["tokenizer", "image_processor", "processor"]] = "tokenizer"
+    companion: ClassVar[Companion] = "tokenizer"
     """What reads its inputs for it."""
+    tokenizer_will_do: ClassVar[bool] = False
+    """Whether there are models of this kind that come without a processor, for their tokenizer is enough."""
+    casts: ClassVar[bool] = False
+    """Whether pictures and sounds go in with the precision of its weights, as most models of these demand."""
+    classifies: ClassVar[bool] = True
+    """Whether its outputs are classes, for `labels=` to name."""
+    reads_apart: ClassVar[str] = ""
+    """What it reads one by one, in words, where no attention is over all its features."""
     fields: ClassVar[tuple[str, ...]] = ("logits",)
     """The outputs that targets read."""
 
@@ -50,7 +70,7 @@ class AbstractAdapter(ABC):
         self.module = module
         self.check_training()
         self.name = name or type(module).__name__
-        self.labels = tuple(labels) or (() if self.speaks else labels_of(module))
+        self.labels = tuple(labels) or (labels_of(module) if self.classifies and not self.speaks else ())
         self._accepted = accepted_by(module)
         self._facts: dict[str, Any] = {}
         self.recordings = recording.Recordings()
@@ -68,6 +88,11 @@ class AbstractAdapter(ABC):
 
     def default_target(self, example: Example) -> AbstractTarget:
         return Predicted()
+
+    @property
+    def called(self) -> str:
+        """What it is, in a sentence."""
+        return f"{'an' if self.task[0] in 'aeio' else 'a'} {self.task} model"
 
     @property
     def follows(self) -> str | None:
@@ -102,7 +127,7 @@ class AbstractAdapter(ABC):
                 made.append(known)
                 continue
             try:
-                made.append(item if isinstance(item, Example) else self._within_limit(self.encode_one(item, **options)))
+                made.append(item if isinstance(item, Example) else self.within_limit(self.encode_one(item, **options)))
             except WhenceError as error:
                 made.append(error)
             except Exception as error:  # of a tokenizer, a template, a processor: whatever it is, it is this input's
@@ -115,12 +140,19 @@ class AbstractAdapter(ABC):
         """Inputs that are encoded quicker together; None for those that `encode_one` is to look at."""
         return [None] * len(items)
 
-    def _within_limit(self, example: Example) -> Example:
+    def within_limit(self, example: Example) -> Example:
+        """The example, or an error where it has more tokens than the model takes."""
         words = [part.source.name for part in example.parts if part.source.kind == "token"]
         longest = max((example.inputs[name].shape[0] for name in words), default=0) if self.limit else 0
         if self.limit is not None and longest > self.limit:
             raise InputTooLongError(f"{longest} tokens, and the model takes at most {self.limit}: shorten the input")
         return example
+
+    def check_keys(self, item: Mapping[str, Any], *known: str) -> None:
+        """An error for what an input holds and nobody would read."""
+        useless = next((key for key, value in item.items() if value is not None and key not in known), None)
+        if useless is not None:
+            raise InputError(f"{useless!r} is of no use to {self.called}, which takes {self.reads}")
 
     def needs_weights(self, options: Mapping[str, Any]) -> bool:
         """Whether encoding runs the model."""
@@ -184,8 +216,9 @@ class AbstractAdapter(ABC):
         return None
 
     def placed(self, name: str, value: Tensor) -> Tensor:
-        """An input of a batch where the model is."""
-        return value.to(self.device)
+        """An input of a batch where the model is, and in its precision where it demands that."""
+        casts = self.casts and value.is_floating_point()
+        return value.to(self.device, self.dtype) if casts else value.to(self.device)
 
     def beside(self, examples: Sequence[Example]) -> padding.Beside:
         """How examples like these, with the same inputs, may stand beside each other. The model is asked once."""
@@ -195,9 +228,14 @@ class AbstractAdapter(ABC):
         return beside
 
     @property
+    def packed(self) -> int:
+        """How many linear layers keep their weight packed."""
+        return len(packed_layers(self.module))
+
+    @property
     def replays(self) -> bool:
         """Whether passes over small batches are recorded."""
-        return self.device.type in recording.DEVICES and not is_spread(self.module)
+        return self.device.type in recording.DEVICES and not is_spread(self.module) and not self.packed
 
     def collate(
         self, examples: Sequence[Example], targets: Sequence[Any] | None = None, *, even: bool = False
@@ -225,7 +263,7 @@ class AbstractAdapter(ABC):
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
         cancel.check()
         extra = {"use_cache": False} if "use_cache" in self._accepted else {}
-        with in_the_open(self.module), memory.held(self.module):
+        with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
             return self.module(**inputs, **extra)
 
     def run(self, batch: ExampleBatch) -> Any:
@@ -253,7 +291,7 @@ class AbstractAdapter(ABC):
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "mask") -> Example:
         """`example` with every feature whose `keep` is False replaced. What `fill` may be depends on the model."""
-        raise InputError(f"inputs of a {self.task} model can't be perturbed feature by feature")
+        raise InputError(f"inputs of {self.called} can't be perturbed feature by feature")
 
     def check_fill(self, fill: str) -> None:  # noqa: B027  (where there is one fill only, nothing is checked)
         """An error for a fill that can't be had here."""
@@ -286,30 +324,54 @@ class AbstractAdapter(ABC):
         except InputError:
             return outputs
 
-    def sum_of_terms(self, outputs: Any, batch: ExampleBatch, terms: Sequence[Sequence[Term]]) -> Tensor:
-        """One score per example from its terms, in few indexing operations."""
+    def sum_of_terms(
+        self,
+        outputs: Any,
+        batch: ExampleBatch,
+        terms: Sequence[Sequence[Term]],
+        examples: Sequence[int] | None = None,
+    ) -> Tensor:
+        """One score for each list of terms, in few indexing operations.
+
+        `examples` says whose each list is; the n-th is the n-th example's by default.
+        """
+        owners = range(len(terms)) if examples is None else examples
+        terms = [self.in_place(outputs, n, own) for n, own in zip(owners, terms, strict=True)]
         total: Tensor | None = None
-        for field in sorted({t.field for example in terms for t in example}):
+        for field in sorted({t.field for own in terms for t in own} - {CONSTANT}):
             value = field_of(outputs, field)
-            rows = [(n, t) for n, example in enumerate(terms) for t in example if t.field == field]
-            places = [(n, *self.placed_in(batch, n, t.place)) for n, t in rows]
-            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
-            found = widened(value[where])
+            rows = [(n, t) for n, own in enumerate(terms) for t in own if t.field == field]
+            found = self._entries(value, batch, [(owners[n], t) for n, t in rows])
             weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=found.dtype)
             picked = found * weights
             owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=found.dtype)
-            owner[where[0], torch.arange(len(rows), device=value.device)] = 1
+            owner[[n for n, _ in rows], list(range(len(rows)))] = 1
             part = owner @ picked
             total = part if total is None else total + part
         assert total is not None
-        return total
+        constants = [sum(t.weight for t in own if t.field == CONSTANT) for own in terms]
+        return total + total.new_tensor(constants) if any(constants) else total
+
+    def in_place(self, outputs: Any, n: int, terms: Sequence[Term]) -> Sequence[Term]:
+        """Terms of example `n` in these outputs, where a model numbers them anew for every input."""
+        return terms
+
+    def _entries(self, value: Tensor, batch: ExampleBatch, rows: Sequence[tuple[int, Term]]) -> Tensor:
+        """The entries of an output that terms name, one for each; the sum over its area where a term has one."""
+        places = [(n, *self.placed_in(batch, n, t.place)) for n, t in rows]
+        if all(t.over is None for _, t in rows):
+            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
+            return widened(value[where])
+        entries = [widened(value[place]) for place in places]
+        areas = [None if t.over is None else torch.from_numpy(t.over.held).to(value.device) for _, t in rows]
+        return torch.stack([e if a is None else (e * a).sum() for e, a in zip(entries, areas, strict=True)])
 
     def placed_in(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
         """A place in an example's own output, in the padded output of the batch."""
         if self.follows is None:
             return place
         row = batch.place(self.follows, n, place[0])
-        return (row if batch.kept is None else batch.kept.index(row), *place[1:])
+        return (row if batch.kept is None else batch.kept_at[row], *place[1:])
 
     def output_rows(self, outputs: Any, batch: ExampleBatch, n: int, field: str, rows: Sequence[int]) -> Tensor:
         """A field of the output of example `n` at some of its tokens."""
@@ -321,7 +383,7 @@ class AbstractAdapter(ABC):
         """A field of the output of example `n`, without padding."""
         if field not in self.fields:
             raise InputError(
-                f"a {self.task} model gives {' and '.join(self.fields)}, not {field}: this target is not for it. "
+                f"{self.called} gives {' and '.join(self.fields)}, not {field}: this target is not for it. "
                 "Leave target= out, or pass target=lambda outputs: …"
             )
         value = field_of(outputs, field)
@@ -339,12 +401,22 @@ class AbstractAdapter(ABC):
         return View(
             outputs=lambda field: self.own_output(outputs, batch, n, field).detach().float(),
             at=lambda field, rows: self.output_rows(outputs, batch, n, field, rows).detach().float(),
-            labels=self.labels,
-            spell=self.spell,
-            find=self.find,
-            read=self.read,
+            labels=batch.rows[n].labels or self.labels,
+            spell=partial(self.spelled, batch.rows[n]),
+            find=partial(self.found, batch.rows[n]),
+            read=self.read if not batch.rows[n].labels else lambda ids: " ".join(batch.rows[n].labels[i] for i in ids),
             example=batch.rows[n],
+            fields=self.fields,
+            pieces=lambda: self.pieces_written(batch.rows[n]),
         )
+
+    def spelled(self, example: Example, index: int) -> str:
+        """An output for an example in words."""
+        return example.labels[index] if example.labels else self.spell(index)
+
+    def found(self, example: Example, label: str) -> int:
+        """The output for an example of a name."""
+        return _place_of(label, example.labels) if example.labels else self.find(label)
 
     def spell(self, index: int) -> str:
         """An output in words."""
@@ -354,30 +426,30 @@ class AbstractAdapter(ABC):
         """Several outputs in words, one after the other."""
         return " ".join(map(self.spell, ids))
 
+    def pieces_written(self, example: Example) -> tuple[str, ...]:
+        """The tokens that are written in an example, as they read one after the other."""
+        return tuple(map(self.spell, example.written))
+
     def find(self, label: str) -> int:
         """The output of a name."""
-        if label in self.labels:
-            return self.labels.index(label)
-        lowered = [known.lower() for known in self.labels]
-        if label.lower() in lowered:
-            return lowered.index(label.lower())
-        raise unknown_label(label, self.labels)
+        return _place_of(label, self.labels)
 
-    def class_of(self, label: Any) -> int:
+    def class_of(self, label: Any, example: Example | None = None) -> int:
         """The class that a label of a data set means: a name, a number, or a number as text."""
+        labels = example.labels if example is not None and example.labels else self.labels
         if isinstance(label, str):
-            known = {name.lower() for name in self.labels}
+            known = {name.lower() for name in labels}
             text = label if self.speaks else label.strip()
             if text.lower() in known or not text.strip().lstrip("-").isdigit():
-                return self.find(text)
+                return self.find(text) if example is None else self.found(example, text)
         try:
             number = int(label)
         except (TypeError, ValueError):
             number = -1
         if not isinstance(label, str) and (number != label or isinstance(label, bool)):
             raise InputError(f"{label!r} is no class: pass the name of one, or its number")
-        if self.labels and not 0 <= number < len(self.labels):
-            shown = ", ".join(f"{n}: {name}" for n, name in enumerate(self.labels[:8]))
+        if labels and not 0 <= number < len(labels):
+            shown = ", ".join(f"{n}: {name}" for n, name in enumerate(labels[:8]))
             raise InputError(f"the model has no class {number}; its classes are {shown}")
         return number
 
@@ -404,8 +476,8 @@ class AbstractAdapter(ABC):
         shares = self.probabilities(logits)
         likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * batch.examples
         return [
-            Prediction(tuple(map(self.spell, best)), tuple(scores), tuple(p))
-            for best, scores, p in zip(top.indices.tolist(), top.values.tolist(), likely, strict=True)
+            Prediction(tuple(self.spelled(e, index) for index in best), tuple(scores), tuple(p))
+            for e, best, scores, p in zip(batch.rows, top.indices.tolist(), top.values.tolist(), likely, strict=True)
         ]
 
     @property
@@ -444,13 +516,17 @@ class AbstractAdapter(ABC):
         """The relevance of one source's elements, summed over what belongs to one feature."""
         return relevance
 
+    def features_among(self, example: Example, tokens: int) -> slice | None:
+        """Which of the tokens that attention is over are the features, in their order; None where that is unknown."""
+        return slice(0, tokens) if tokens == example.count else None
+
     def explanation(self, example: Example, **values: Any) -> Explanation:
         """An explanation of `example`. Scores are flat; they get the shape of the features."""
         parts = example.parts
         scores = np.asarray(values.pop("scores"))
         return Explanation(
             scores=scores.reshape(parts[0].shape) if len(parts) == 1 else scores.reshape(-1),
-            parts=tuple(Part(p.source.name, p.source.kind, p.source.side, p.shape) for p in parts),
+            parts=tuple(Part(p.source.name, p.source.kind, p.source.side, p.shape, p.seconds) for p in parts),
             tokens=example.tokens,
             offsets=_joined(parts, "offsets"),
             word_ids=_joined(parts, "word_ids"),
@@ -503,6 +579,14 @@ class AbstractAdapter(ABC):
                 "the model's output overflows in float16. Load it with dtype='bfloat16' or dtype='float32'"
             )
         raise NumericsError("the model's output is not finite, though its weights are: check the input values")
+
+
+def _place_of(label: str, labels: Sequence[str]) -> int:
+    """Where a name stands among others, however it is written."""
+    for known, wanted in ((labels, label), ([name.lower() for name in labels], label.lower())):
+        if wanted in known:
+            return known.index(wanted)
+    raise unknown_label(label, labels)
 
 
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:

@@ -13,7 +13,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.example import ExampleBatch
 from whence.models.targets import AbstractTarget, Custom, Predicted, Term, field_of
 
-__all__ = ["TargetScores"]
+__all__ = ["TargetScores", "TargetsOfOne"]
 
 
 class TargetScores:
@@ -52,7 +52,9 @@ class TargetScores:
         if logits.dim() != 2 or any(e.rows for e in self.batch.rows):
             return None
         best = logits.detach().float().argmax(-1).tolist()
-        return [[Term((b,))] for b in best], [self.model.read([b]) for b in best]
+        return [[Term((b,))] for b in best], [
+            self.model.spelled(e, b) for e, b in zip(self.batch.rows, best, strict=True)
+        ]
 
     def _computed(self, target: Custom, outputs: Any) -> Tensor:
         scores, examples = target.function(outputs), self.batch.examples
@@ -62,3 +64,20 @@ class TargetScores:
             shape = tuple(scores.shape) if isinstance(scores, Tensor) else type(scores).__name__
             raise InputError(f"target {target.name!r} must give one score per example, not {shape}")
         return scores.reshape(examples)
+
+
+class TargetsOfOne:
+    """Outputs for one example to the scores of several targets of it, (target, example)."""
+
+    def __init__(self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]):
+        self.model, self.batch, self.targets = model, batch, targets
+        self.names: list[str] = []
+
+    def __call__(self, outputs: Any) -> Tensor:
+        near = self.model.brought_home(outputs)
+        self.model.check_finite(near)
+        view = self.model.view(near, self.batch, 0)
+        chosen = [target.terms(view) for target in self.targets]
+        self.names = [name for _, name in chosen]
+        terms = [own for own, _ in chosen]
+        return self.model.sum_of_terms(outputs, self.batch, terms, [0] * len(terms))[:, None]

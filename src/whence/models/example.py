@@ -33,6 +33,8 @@ class Features:
     word_ids: tuple[int | None, ...] = ()
     special: tuple[bool, ...] = ()
     sides: tuple[str, ...] = ()
+    seconds: float = 0.0
+    """How long each of them is, of a sound."""
     places: tuple[int, ...] | None = None
     """Which places of the input they are, where the input came with others that its mask leaves out."""
 
@@ -55,6 +57,8 @@ class Example:
     """Tokens at which a language model predicts: the last one, those before each written token, the masked ones."""
     written: tuple[int, ...] = ()
     """The ids that it is asked about, one for each of `rows`; empty where it is asked what comes."""
+    labels: tuple[str, ...] = ()
+    """What its classes are called, where every example has its own: texts to choose from."""
     looked_up: dict[str, Tensor] = field(default_factory=dict)
     """Ids whose embeddings the model is given in place of those of its input, which stays as it is."""
 
@@ -113,7 +117,7 @@ def _joined(parts: list[tuple[Any, ...]]) -> tuple[Any, ...]:
 
 def _cost(value: Tensor) -> int:
     if value.dim() >= 3:
-        return value.shape[-2:].numel() // PATCH
+        return value.shape[:-3].numel() * value.shape[-2:].numel() // PATCH
     return int(value.shape[0]) if value.dim() == 2 or (value.dim() and not value.is_floating_point()) else 1
 
 
@@ -124,6 +128,11 @@ class ExampleBatch(Batch):
     rows: tuple[Example, ...] = ()
     kept: tuple[int, ...] | None = None
     """The places of the padded rows that the model gives outputs for; None where it does for all."""
+
+    @cached_property
+    def kept_at(self) -> dict[int, int]:
+        """Which of the outputs is that of a place."""
+        return {place: n for n, place in enumerate(self.kept or ())}
 
     def features(self, n: int, relevance: Mapping[str, Tensor]) -> list[Tensor]:
         """What `relevance` (per source, laid out as the batch) holds for each part of example `n`, padding cut away."""

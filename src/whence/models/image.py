@@ -1,4 +1,4 @@
-"""Image classifiers. Relevance is read at the pixels and summed over patches."""
+"""Models that read a picture, and image classifiers. Relevance is read at the pixels and summed over patches."""
 
 from __future__ import annotations
 
@@ -15,13 +15,26 @@ from torch import Tensor, nn
 from whence import cancel
 from whence.core import memory
 from whence.core.batch import Source
+from whence.core.packed import unpacked
 from whence.errors import InputError, OptionError, nearest
-from whence.models.adapter import AbstractAdapter, Kind
+from whence.models.adapter import AbstractAdapter, Companion, Kind
 from whence.models.encoded import EncodedRow, encoded_rows
 from whence.models.example import Example, Features
 from whence.options import Count, check
 
-__all__ = ["PIXELS", "ImageClassifier", "cells_of", "grid_of", "opened", "patch_of", "pixels_of", "seen"]
+__all__ = [
+    "PIXELS",
+    "AbstractImageReader",
+    "ImageClassifier",
+    "cells_of",
+    "grid_of",
+    "opened",
+    "patch_of",
+    "pixels_of",
+    "seen",
+    "shown_as",
+    "squares",
+]
 
 PIXELS = "pixel_values"
 FILLS = ("black", "mean", "zero")
@@ -30,16 +43,17 @@ CELLS = (16, 8, 4, 2)
 FEWEST = 7
 
 
-class ImageClassifier(AbstractAdapter):
-    """Takes paths, bytes, PIL images, arrays and tensors, with the channels first or last.
+class AbstractImageReader(AbstractAdapter):
+    """Reads one picture, whatever it says of it: paths, bytes, PIL images, arrays and tensors, with the channels first
+    or last.
 
     Tensors of floats are taken as they are: already normalised. Everything else goes through the processor: one of
     transformers, or any function from a picture to such a tensor (a transform of torchvision or timm).
     """
 
-    task = "image-classification"
     kind: ClassVar[Kind] = "image"
-    companion = "image_processor"
+    companion: ClassVar[Companion] = "image_processor"
+    casts = True
 
     def __init__(self, module: nn.Module, processor: Any = None, *, cell: int | None = None, **options: Any):
         super().__init__(module, **options)
@@ -52,7 +66,7 @@ class ImageClassifier(AbstractAdapter):
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, Mapping):
-            rows = encoded_rows(inputs, PIXELS, dims=3)
+            rows = encoded_rows(_with_batch(inputs, 3), PIXELS, dims=3)
             return list(rows), len(rows) == 1
         if isinstance(inputs, (Tensor, np.ndarray)) and inputs.ndim == 4:
             return list(inputs), False
@@ -73,12 +87,8 @@ class ImageClassifier(AbstractAdapter):
         if PIXELS in self._accepted:
             return super().forward(inputs)
         cancel.check()
-        with memory.held(self.module):
+        with unpacked(self.module), memory.held(self.module):
             return self.module(inputs[PIXELS])
-
-    def placed(self, name: str, value: Tensor) -> Tensor:
-        """Pixels in the precision of the model, as most image models demand."""
-        return value.to(self.device, self.dtype) if value.is_floating_point() else value.to(self.device)
 
     def _tensor(self, row: EncodedRow) -> Example:
         pixels = row.inputs[PIXELS]
@@ -86,7 +96,7 @@ class ImageClassifier(AbstractAdapter):
             raise InputError(f"an image tensor has shape (channels, height, width), not {tuple(pixels.shape)}")
         if not pixels.is_floating_point():
             raise InputError(f"a tensor holds normalised pixels, not {pixels.dtype}: pass an array or a PIL image")
-        return self._example(row, _shown(pixels.float().numpy(force=True)))
+        return self._of_pixels(row, shown_as(pixels.float().numpy(force=True)))
 
     def _picture(self, item: Any) -> Example:
         image = opened(item)
@@ -101,9 +111,15 @@ class ImageClassifier(AbstractAdapter):
         image = image.convert("L" if channels == 1 else "RGB")
         array = np.asarray(image)
         array = array[..., None] if array.ndim == 2 else array
-        encoded = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
+        encoded = self.processed(array)
+        marks = {k: v[0] for k, v in encoded.items() if isinstance(v, Tensor) and k != PIXELS and k in self._accepted}
         pixels = encoded[PIXELS][0]
-        return self._example(EncodedRow({PIXELS: pixels}, {}), seen(pixels, self.processor))
+        return self._of_pixels(EncodedRow({PIXELS: pixels, **marks}, {}), seen(pixels, self.processor))
+
+    def processed(self, array: np.ndarray) -> Mapping[str, Any]:
+        """What the model's processor makes of a picture (row, column, channel)."""
+        made: Mapping[str, Any] = self.processor(images=array, return_tensors="pt", input_data_format="channels_last")
+        return made
 
     def _transformed(self, image: Any) -> Example:
         made = self.processor(image.convert("RGB"))
@@ -115,9 +131,9 @@ class ImageClassifier(AbstractAdapter):
                 f"the transform makes {shape} of a picture, not a tensor (channels, height, width) of floats"
             )
         pixels = made[0] if made.dim() == 4 else made
-        return self._example(EncodedRow({PIXELS: pixels}, {}), seen(pixels, self.processor))
+        return self._of_pixels(EncodedRow({PIXELS: pixels}, {}), seen(pixels, self.processor))
 
-    def _example(self, row: EncodedRow, shown: np.ndarray) -> Example:
+    def _of_pixels(self, row: EncodedRow, shown: np.ndarray) -> Example:
         pixels = row.inputs[PIXELS]
         rows, columns = self._grid(pixels.shape[-2:])
         patches = (rows, columns) != tuple(pixels.shape[-2:])
@@ -127,6 +143,14 @@ class ImageClassifier(AbstractAdapter):
     def by_feature(self, part: Features, relevance: Tensor) -> Tensor:
         """Pixel relevance, summed over channels and over the patches that the model cuts the image into."""
         return cells_of(relevance.float().sum(0), part.shape)
+
+    def features_among(self, example: Example, tokens: int) -> slice | None:
+        """Patches stand behind the tokens of other kinds: class, distillation, registers."""
+        part = example.parts[0]
+        patch = patch_of(self.module, self.config)
+        height, width = example.inputs[PIXELS].shape[-2:]
+        own = None if patch is None else (height // patch[0], width // patch[1])
+        return slice(tokens - part.count, tokens) if part.shape[-2:] == own and tokens >= part.count else None
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "black") -> Example:
         """Patches replaced by `black`, by the image's `mean` colour, or by `zero` (the processor's mean colour)."""
@@ -160,6 +184,20 @@ class ImageClassifier(AbstractAdapter):
         return grid_of(size, patch_of(self.module, self.config))
 
 
+class ImageClassifier(AbstractImageReader):
+    """Says which class a picture has."""
+
+    task = "image-classification"
+
+
+def _with_batch(inputs: Mapping[str, Any], dims: int) -> Mapping[str, Any]:
+    """What was encoded for one picture without a batch, with one: its masks have other first axes than its pixels."""
+    pixels = inputs.get(PIXELS)
+    if not isinstance(pixels, Tensor) or pixels.dim() != dims:
+        return inputs
+    return {k: v[None] if isinstance(v, Tensor) and v.dim() else v for k, v in inputs.items()}
+
+
 def patch_of(module: nn.Module, config: Any) -> tuple[int, int] | None:
     """Height and width of the patches that a model cuts images into; None where it has none."""
     first = next((m for m in module.modules() if isinstance(m, nn.Conv2d)), None)
@@ -176,6 +214,13 @@ def grid_of(size: Sequence[int], patch: tuple[int, int] | None) -> tuple[int, in
         return height // patch[0], width // patch[1]
     cell = next((c for c in CELLS if min(height, width) >= FEWEST * c), 1)
     return round(height / cell), round(width / cell)
+
+
+def squares(name: str, shape: tuple[int, ...]) -> Features:
+    """The squares of pictures that stand beside a text, by their places: (row, column), before them the picture."""
+    names = tuple(f"[{', '.join(str(i + 1) for i in place)}]" for place in np.ndindex(*shape))
+    count = len(names)
+    return Features(Source(name, "patch"), shape, names, special=(False,) * count, sides=("picture",) * count)
 
 
 def cells_of(pixels: Tensor, grid: Sequence[int]) -> Tensor:
@@ -195,10 +240,10 @@ def seen(pixels: Tensor, processor: Any) -> np.ndarray:
     """The picture as the model sees it, cut and scaled, with its colours back."""
     values, known = pixels.float(), _normalisation(processor)
     if known is None:
-        return _shown(values.numpy(force=True))
+        return shown_as(values.numpy(force=True))
     mean, std = (torch.as_tensor(v, dtype=torch.float32).reshape(-1, 1, 1) for v in known)
     values = values.cpu() * std + mean
-    if not getattr(processor, "do_rescale", True):
+    if not getattr(getattr(processor, "image_processor", processor), "do_rescale", True):
         values = values / 255
     return _in_bytes((values.clamp(0, 1) * 255).round().numpy(force=True))
 
@@ -214,6 +259,7 @@ def _cells(size: int, count: int) -> Tensor:
 
 def _normalisation(processor: Any) -> tuple[Any, Any] | None:
     """Mean and deviation by which a processor normalises; None where it does not, or does not say."""
+    processor = getattr(processor, "image_processor", processor)
     if getattr(processor, "do_normalize", True) is False:
         return None
     steps = getattr(processor, "transforms", ())
@@ -237,7 +283,8 @@ def opened(item: Any) -> Any:
         array = _channels_last(item)
         if array.dtype != np.uint8:
             raise InputError(
-                f"an image array holds uint8 values from 0 to 255, not {array.dtype}; pass a tensor if it is normalised"
+                f"an image array holds uint8 values from 0 to 255, not {array.dtype}. A picture that is normalised "
+                "goes in as a tensor where the model reads pictures alone, and encoded where it reads text as well"
             )
         if array.ndim not in (2, 3) or (array.ndim == 3 and array.shape[-1] not in (3, 4)):
             raise InputError(f"an image array has shape (height, width, 3), not {item.shape}; pass several as a list")
@@ -265,7 +312,7 @@ def _channels_last(array: np.ndarray) -> np.ndarray:
     return array.squeeze(-1) if array.ndim == 3 and array.shape[-1] == 1 else array
 
 
-def _shown(pixels: np.ndarray) -> np.ndarray:
+def shown_as(pixels: np.ndarray) -> np.ndarray:
     """Normalised pixels stretched to 0…255 for people."""
     low, high = float(pixels.min()), float(pixels.max())
     return _in_bytes((pixels - low) / (high - low or 1) * 255)

@@ -2,53 +2,31 @@
 
 from __future__ import annotations
 
+import json
 import os
+import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import torch
+from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
-from whence.models import image, text, together, writing
+from whence.models import choosing, doors, image, sentences
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
+from whence.models.tasks import TASKS, kind_of
 
-__all__ = ["ADAPTERS", "BUNDLED", "load"]
+__all__ = ["BUNDLED", "load"]
 
-BUNDLED = ("sentiment", "digits")
+BUNDLED = ("sentiment", "digits", "tones", "shapes")
 """Models that come with the package."""
 
-# Endings of class names in transformers say what a head does. First match wins.
-HEADS: tuple[tuple[str, str, type[AbstractAdapter]], ...] = (
-    ("ForSequenceClassification", "AutoModelForSequenceClassification", text.TextClassifier),
-    ("ForTokenClassification", "AutoModelForTokenClassification", text.TokenClassifier),
-    ("ForQuestionAnswering", "AutoModelForQuestionAnswering", text.QuestionAnswering),
-    ("ForMaskedLM", "AutoModelForMaskedLM", writing.MaskedLM),
-    ("ForImageClassification", "AutoModelForImageClassification", image.ImageClassifier),
-    ("ForImageTextToText", "AutoModelForImageTextToText", together.ImageTextLM),
-    ("ForConditionalGeneration", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
-    ("ForSeq2SeqLM", "AutoModelForSeq2SeqLM", writing.Seq2SeqLM),
-    ("ForCausalLM", "AutoModelForCausalLM", writing.CausalLM),
-    ("LMHeadModel", "AutoModelForCausalLM", writing.CausalLM),
-)
-TASKS = {adapter.task: (auto, adapter) for _, auto, adapter in reversed(HEADS)}
-REGISTERED = {
-    "text-classification": "SEQUENCE_CLASSIFICATION",
-    "token-classification": "TOKEN_CLASSIFICATION",
-    "question-answering": "QUESTION_ANSWERING",
-    "fill-mask": "MASKED_LM",
-    "image-classification": "IMAGE_CLASSIFICATION",
-    "text2text-generation": "SEQ_TO_SEQ_CAUSAL_LM",
-    "text-generation": "CAUSAL_LM",
-    "image-text-to-text": "IMAGE_TEXT_TO_TEXT",
-}
-"""Task to the list in transformers of classes that do it, whatever they are called (MarianMTModel, …)."""
-ADAPTERS: tuple[type[AbstractAdapter], ...] = (*(adapter for _, adapter in TASKS.values()), PlainModule)
-"""Every kind of model."""
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 
@@ -75,7 +53,7 @@ def load(
     Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
     files do not have would be random numbers: they are an error, unless `allow_missing=True`.
     """
-    model = _held_by(model)
+    model, task = _held_by(model, task)
     loaded = isinstance(model, (AbstractAdapter, nn.Module, tuple, list))
     _refuse(model, loaded, device=device, dtype=dtype, revision=revision)
     options = {**({"labels": tuple(labels)} if labels else {}), **({} if cell is None else {"cell": cell})}
@@ -83,6 +61,8 @@ def load(
         _refuse(model, loaded, task=task, labels=labels or None, cell=cell)
         model.check_training()
         return model
+    if sentences.is_sentence_model(model) and task is None:
+        return sentences.SentenceEmbedder(model, model.tokenizer, **_fitting(sentences.SentenceEmbedder, options))
     if isinstance(model, nn.Module):
         return _adapter(model, None, task, options)
     if isinstance(model, (tuple, list)):
@@ -96,29 +76,86 @@ def load(
             f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, a pipeline, or "
             "(module, tokenizer)"
         )
-    found, kind, source, hub = _from_files(
-        str(model), task, device, _dtype(dtype), revision, trust_remote_code, allow_missing
+    try:
+        return _named(str(model), task, (device, _dtype(dtype), revision, trust_remote_code, allow_missing), options)
+    except (json.JSONDecodeError, struct.error, SafetensorError) as error:
+        raise ModelError(f"{str(model)!r} has a file that can't be read: {_first_line(error)}") from error
+
+
+def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str, Any]) -> AbstractAdapter:
+    """What a folder or a repository holds: an adapter, an embedder, or a model."""
+    device, dtype, revision, trust, _ = read
+    if revision is not None and (name in BUNDLED or Path(name).expanduser().exists()):
+        raise InputError(f"revision={revision!r} is one of a repository of the hub, and {name!r} is here: leave it out")
+    files = _adapter_in(name)
+    if files is not None:
+        return _adapted(files, task, read, options)
+    is_local = Path(name).expanduser().is_dir()
+    if not (is_local and task is None and doors.has_sentence_modules(name)):
+        try:
+            found, kind, source, hub = _from_files(name, task, *read)
+            return _made(kind, found, _companion(kind, source, hub, name), name, options)
+        except ModelError as error:
+            # What a repository of the hub holds is asked only where it is no model: each question is a wait.
+            files = doors.adapter_files(name, revision) if isinstance(error, ModelNotFoundError) else None
+            if files is not None:
+                return _adapted(files, task, read, options)
+            if is_local or task is not None or not doors.has_sentence_modules(name, revision):
+                raise
+    module: Any = sentences.opened(name, device, dtype, revision, trust)
+    kind = sentences.SentenceEmbedder
+    return kind(module, module.tokenizer, name=name, **_fitting(kind, options))
+
+
+def _adapter_in(name: str) -> doors.AdapterFiles | None:
+    """The adapter of peft in a folder that holds no weights of a model."""
+    path = Path(name).expanduser()
+    alone = (path / doors.ADAPTER).is_file() and not any(path.glob("model*.safetensors"))
+    return doors.adapter_files(name) if alone else None
+
+
+def _adapted(
+    files: doors.AdapterFiles, task: str | None, read: tuple[Any, ...], options: dict[str, Any]
+) -> AbstractAdapter:
+    """The model that an adapter is for, with the adapter, and what reads for either of them."""
+    device, dtype, _, trust, allow_missing = read
+    base, kind, source, hub = _from_files(
+        files.base, task or files.task, device, dtype, files.base_revision, trust, allow_missing, files
     )
-    return _made(kind, found, _companion(kind, source, hub, str(model)), str(model), options)
+    module = doors.with_adapter(base, files)
+    try:
+        companion = _companion(
+            kind, files.source, {"revision": files.revision, "trust_remote_code": trust}, files.source
+        )
+    except ModelError:  # it came without one: that of the model
+        companion = _companion(kind, source, hub, files.base)
+    return _made(kind, module, companion, files.source, options)
 
 
-def _held_by(model: Any) -> Any:
-    """What an object of another library holds: the model of a pipeline with what reads its inputs, of a reranker."""
+def _held_by(model: Any, task: str | None) -> tuple[Any, str | None]:
+    """What an object of another library holds, and its task: the model of a pipeline with what reads its inputs."""
     module = getattr(model, "model", None)
     if not isinstance(module, nn.Module):
-        return model
+        return model, task
     if hasattr(model, "task") and hasattr(model, "preprocess"):  # a pipeline of transformers
-        kind = _kind(type(_unwrapped(module)).__name__, getattr(module, "config", None), None)
+        if task is None and model.task == choosing.TextMatcher.task:
+            task = model.task
+        kind = kind_of(type(_unwrapped(module)).__name__, getattr(module, "config", None), task)
         if kind is None:
             raise ModelError(
                 f"a pipeline for {model.task!r} with a {type(module).__name__} can't be explained by its own name. "
                 f"Pass its model, and task=, one of: {', '.join(TASKS)}"
             )
-        companion = getattr(model, kind[1].companion, None)
-        return (module, companion) if companion is not None else module
+        companion = getattr(model, kind[1].companion, None) or getattr(model, "video_processor", None)
+        if companion is None and kind[1].companion == "processor":
+            readers = {
+                name: getattr(model, name, None) for name in ("tokenizer", "image_processor", "feature_extractor")
+            }
+            companion = SimpleNamespace(**readers) if readers["tokenizer"] is not None else None
+        return ((module, companion) if companion is not None else module), task
     if type(model).__name__ == "CrossEncoder" and getattr(model, "tokenizer", None) is not None:
-        return module, model.tokenizer
-    return model
+        return (module, model.tokenizer), task
+    return model, task
 
 
 def _refuse(model: Any, loaded: bool, **options: Any) -> None:
@@ -144,7 +181,7 @@ def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
 def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[str, Any]) -> AbstractAdapter:
     module = _unwrapped(module)
     config = getattr(module, "config", None)
-    kind = _kind(type(module).__name__, config, task)
+    kind = kind_of(type(module).__name__, config, task) or kind_of(type(_adapted_in(module)).__name__, config, task)
     if kind is None:
         if companion is None:
             companion = _transform_of(module)
@@ -165,8 +202,10 @@ def _made(kind: Any, module: nn.Module, companion: Any, name: str, options: dict
 
 
 def _fitting(kind: type[AbstractAdapter], options: dict[str, Any]) -> dict[str, Any]:
-    if "cell" in options and kind.kind != "image":
+    if "cell" in options and kind.kind not in ("image", "video"):
         raise InputError(f"cell={options['cell']} is for models that read images, and this one is for {kind.task}")
+    if "labels" in options and (kind.speaks or not kind.classifies):
+        raise InputError(f"labels= names the classes of a model, and one for {kind.task} has none: leave labels= out")
     return options
 
 
@@ -184,6 +223,13 @@ def _transform_of(module: nn.Module) -> Any:
     return data.create_transform(**data.resolve_model_data_config(module))
 
 
+def _adapted_in(module: nn.Module) -> nn.Module:
+    """The model in a PeftModel whose own name does not say what it does; others as they are."""
+    find: Any = getattr(module, "get_base_model", None)
+    inner = find() if callable(find) else None
+    return inner if isinstance(inner, nn.Module) else module
+
+
 def _unwrapped(module: nn.Module) -> nn.Module:
     """The model itself, out of wrappers that only say how it is run: in parallel, or compiled."""
     while True:
@@ -195,36 +241,6 @@ def _unwrapped(module: nn.Module) -> nn.Module:
         module = inner
 
 
-def _kind(class_name: str, config: Any, task: str | None) -> tuple[str, type[AbstractAdapter]] | None:
-    """The auto class and the adapter of a model; None where its name does not say what it does."""
-    if task is not None:
-        if task not in TASKS:
-            raise UnknownNameError("task", task, TASKS)
-        return TASKS[task]
-    found = next(((auto, adapter) for ending, auto, adapter in HEADS if class_name.endswith(ending)), None)
-    registered = _registered(class_name)
-    if "image-text-to-text" in registered:
-        if not getattr(config, "is_encoder_decoder", False):
-            return TASKS["image-text-to-text"]
-        registered.remove("image-text-to-text")
-    if registered and (found is None or found[1].task not in registered):
-        found = TASKS[registered[0]]
-    if found is not None and found[1] is writing.Seq2SeqLM and not getattr(config, "is_encoder_decoder", True):
-        return "AutoModelForImageTextToText", writing.CausalLM  # …ForConditionalGeneration is also said of decoders
-    return found
-
-
-def _registered(class_name: str) -> list[str]:
-    """The tasks that transformers lists a class of its own for."""
-    from transformers.models.auto import modeling_auto
-
-    def classes(names: str | tuple[str, ...]) -> tuple[str, ...]:
-        return (names,) if isinstance(names, str) else names
-
-    lists = {task: getattr(modeling_auto, f"MODEL_FOR_{name}_MAPPING_NAMES", {}) for task, name in REGISTERED.items()}
-    return [task for task, own in lists.items() if any(class_name in classes(names) for names in own.values())]
-
-
 def _from_files(
     name: str,
     task: str | None,
@@ -233,22 +249,31 @@ def _from_files(
     revision: str | None,
     trust_remote_code: bool,
     allow_missing: bool,
+    adapter: doors.AdapterFiles | None = None,
 ) -> tuple[nn.Module, type[AbstractAdapter], str, dict[str, Any]]:
-    """The module, its kind, where its files are and how they are read."""
+    """The module, its kind, where its files are and how they are read. What an `adapter` brings is not missing."""
     import transformers
 
-    source = _location(name)
+    packed = doors.gguf_in(name)
+    source = _location(name) if packed is None else packed[0]
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
+    options |= {} if packed is None else {"gguf_file": packed[1]}
+    sizes: dict[str, Any] = {}
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
+        if adapter is not None and adapter.labels not in (None, config.num_labels):
+            sizes = {"num_labels": adapter.labels, "ignore_mismatched_sizes": True}  # of a head that is replaced
+        if packed is not None and not config.architectures:  # llama.cpp does not say, and runs models that write
+            task = task or ("text2text-generation" if config.is_encoder_decoder else "text-generation")
         auto, kind = _auto_class(config, task, name)
         with _quiet():
             module, info = getattr(transformers, auto).from_pretrained(
-                source, dtype=dtype, use_safetensors=True, output_loading_info=True, **options
+                source, dtype=dtype, use_safetensors=packed is None, output_loading_info=True, **sizes, **options
             )
     except (OSError, ValueError) as error:
         raise _not_loaded(name, error) from error
-    missing = sorted(info.get("missing_keys", ()))
+    lacking = {*info.get("missing_keys", ()), *(key for key, *_ in info.get("mismatched_keys", ()))}
+    missing = sorted(lacking - set(adapter.weights if adapter else ()))
     if missing and not allow_missing:
         raise ModelError(
             f"{name!r} has no weights for {_some(missing)} of {type(module).__name__}: they would be random numbers, "
@@ -292,7 +317,7 @@ def _location(name: str) -> str:
 
 def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[AbstractAdapter]]:
     for architecture in config.architectures or ("",):
-        found = _kind(architecture, config, task)
+        found = kind_of(architecture, config, task)
         if found is not None:
             return found
     raise ModelError(
@@ -304,18 +329,34 @@ def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[Abs
 def _companion(kind: type[AbstractAdapter], source: str, options: dict[str, Any], name: str) -> Any:
     import transformers
 
-    reader = {"tokenizer": "AutoTokenizer", "image_processor": "AutoImageProcessor", "processor": "AutoProcessor"}
+    reader = {
+        "tokenizer": "AutoTokenizer", "image_processor": "AutoImageProcessor",
+        "feature_extractor": "AutoFeatureExtractor", "processor": "AutoProcessor",
+    }  # fmt: skip
     try:
-        companion = getattr(transformers, reader[kind.companion]).from_pretrained(source, **options)
+        auto = reader[kind.companion]
+        if kind.kind == "video" and _has_file(source, "video_preprocessor_config.json", options):
+            auto = "AutoVideoProcessor"
+        companion = getattr(transformers, auto).from_pretrained(source, **options)
         if kind.companion == "tokenizer" and len(companion) <= len(set(companion.all_special_tokens)):
             raise ValueError("it has no vocabulary")  # what transformers makes of a folder without tokenizer files
         return companion
     except (OSError, ValueError, ImportError, KeyError) as error:
+        if kind.tokenizer_will_do:
+            with suppress(OSError, ValueError, ImportError, KeyError):
+                return transformers.AutoTokenizer.from_pretrained(source, **options)
         what = kind.companion.replace("_", " ")
         raise ModelError(
             f"{name!r} has weights but its {what} can't be loaded ({_first_line(error)}). "
             f"Load both yourself and pass them: whence.load((module, {what.split()[-1]}))"
         ) from error
+
+
+def _has_file(source: str, name: str, options: dict[str, Any]) -> bool:
+    from transformers.utils.hub import cached_file
+
+    found = cached_file(source, name, revision=options["revision"], _raise_exceptions_for_missing_entries=False)
+    return found is not None
 
 
 def _not_loaded(name: str, error: Exception) -> ModelError:

@@ -66,7 +66,7 @@ def _near(a: Tensor, b: Tensor) -> bool:
     if a.shape != b.shape:
         return False
     limit = NEAR.get(a.dtype, HALF)
-    a, b = a.double(), b.double()
+    a, b = a.cpu().double(), b.cpu().double()
     same = a == b  # masked classes may be at -inf
     gap = torch.where(same, 0.0, (a - b).abs())
     return bool(gap.max() <= limit * torch.where(a.isfinite(), a.abs(), 0.0).max().clamp_min(1e-9))

@@ -13,6 +13,7 @@ from torch import Tensor
 
 from whence import cancel
 from whence.core.batch import FeatureKind, Source
+from whence.core.packed import unpacked
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter, Kind
 from whence.models.attending import in_the_open
@@ -23,6 +24,8 @@ __all__ = ["PlainModule"]
 
 ALONE = "input"
 """The name of a tensor that was passed without one."""
+TEXTS = ("input_ids", "decoder_input_ids")
+"""What is read, and what a decoder has written so far: explained next to a picture or a sound."""
 
 
 class PlainModule(AbstractAdapter):
@@ -73,7 +76,7 @@ class PlainModule(AbstractAdapter):
         if count == 1 or len(rows) == 1:
             return rows, {k: v for k, v in given.items() if k not in rows}
         with torch.no_grad():
-            whole = field_of(self.forward(_moved(given, self.device)), "logits")
+            whole = _tensors(self.forward(_moved(given, self.device)))
             for choice in (rows, certain):
                 shared = {k: v for k, v in given.items() if k not in choice}
                 if self._same_alone(choice, shared, whole):
@@ -83,15 +86,18 @@ class PlainModule(AbstractAdapter):
             "for one row alone. Pass one example at a time"
         )
 
-    def _same_alone(self, rows: dict[str, Tensor], shared: dict[str, Any], whole: Tensor) -> bool:
+    def _same_alone(self, rows: dict[str, Tensor], shared: dict[str, Any], whole: list[Tensor]) -> bool:
+        """Whether the first row alone has the answer that it has among all.
+
+        Some outputs are for pairs of rows (how each text fits each picture): those have another shape, and say nothing.
+        """
         try:
-            alone = field_of(
-                self.forward(_moved({**{k: v[:1] for k, v in rows.items()}, **shared}, self.device)), "logits"
-            )
+            alone = _tensors(self.forward(_moved({**{k: v[:1] for k, v in rows.items()}, **shared}, self.device)))
         except Exception:  # shapes that do not fit: then it was not so
             return False
-        scale = float(whole[:1].abs().max()) or 1.0
-        return alone.shape == whole[:1].shape and float((alone - whole[:1]).abs().max()) <= 1e-3 * scale
+        pairs = list(zip(alone, whole, strict=True)) if len(alone) == len(whole) else []
+        alike = [(one, all_[:1]) for one, all_ in pairs if one.shape == all_[:1].shape]
+        return bool(alike) and all(_close(one, first) for one, first in alike)
 
     def _example(self, row: dict[str, Tensor], shared: dict[str, Any], sources: tuple[Source, ...]) -> Example:
         return Example(row, tuple(_features(source, row[source.name]) for source in sources), shared=shared)
@@ -109,7 +115,7 @@ class PlainModule(AbstractAdapter):
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         cancel.check()
-        with in_the_open(self.module):
+        with in_the_open(self.module), unpacked(self.module):
             if set(inputs) == {ALONE} and next(iter(inspect.signature(self.module.forward).parameters), "") != ALONE:
                 return self.module(inputs[ALONE])
             return self.module(**inputs)
@@ -129,6 +135,27 @@ def _moved(inputs: dict[str, Any], device: torch.device) -> dict[str, Any]:
     return {k: v.to(device) if isinstance(v, Tensor) else v for k, v in inputs.items()}
 
 
+def _tensors(outputs: Any) -> list[Tensor]:
+    """The numbers among a model's outputs: its logits, or where it has none, all that have a batch."""
+    if isinstance(outputs, Tensor):
+        return [outputs]
+    named = outputs if isinstance(outputs, Mapping) else {}
+    if isinstance(named.get("logits"), Tensor):
+        return [named["logits"]]
+    values = list(named.values()) if named else list(outputs) if isinstance(outputs, (tuple, list)) else []
+    found = [v for v in values if isinstance(v, Tensor) and v.is_floating_point() and v.dim()]
+    return found or [field_of(outputs, "logits")]
+
+
+def _close(one: Tensor, other: Tensor) -> bool:
+    """Equal but for rounding; minus infinity, at what is masked, equals itself."""
+    differs = one != other
+    if not differs.any():
+        return True
+    scale = float(other[other.isfinite()].abs().max())
+    return float((one - other)[differs].abs().max()) <= 1e-3 * scale
+
+
 def _explained(given: Mapping[str, Any]) -> tuple[Source, ...]:
     """Float inputs, or else the ids, or both where it reads text; masks, types and positions are not explained."""
     tensors = {k: v for k, v in given.items() if isinstance(v, Tensor) and v.dim() > 0}
@@ -138,8 +165,9 @@ def _explained(given: Mapping[str, Any]) -> tuple[Source, ...]:
     if not (floats or words):
         raise InputError(f"nothing to explain among the inputs {sorted(given)}")
     chosen = floats or words
-    if "input_ids" in ids:
-        chosen = ["input_ids", *(n for n in ids if n == "decoder_input_ids"), *floats]
+    texts = [n for n in TEXTS if n in ids]
+    if texts:
+        chosen = [*texts, *floats]
     return tuple(Source(n, _kind(tensors[n])) for n in chosen)
 
 

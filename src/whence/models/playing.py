@@ -206,5 +206,5 @@ def _flat(shape: tuple[int, ...], strides: tuple[int, ...], place: tuple[int, ..
 
 
 def _near(a: Tensor, b: Tensor, dtype: torch.dtype) -> bool:
-    a, b = a.double().cpu(), b.double().cpu()
+    a, b = a.cpu().double(), b.cpu().double()
     return a.shape == b.shape and bool((a - b).abs().max() <= NEAR.get(dtype, HALF) * b.abs().max().clamp_min(1e-9))

@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example, ExampleBatch
-from whence.models.targets import AbstractTarget, Custom, Predicted, Term
+from whence.models.targets import AbstractTarget, Custom, Predicted, Term, Weights
 from whence.progress import track
 
 __all__ = ["FixedTarget", "Scorer"]
@@ -61,6 +61,11 @@ class Scorer:
             outputs = self.model.run(batch)
         self.model.check_finite(outputs)
         terms, name = target.terms(self.model.view(outputs, batch, 0))
+        if any(isinstance(t.over, Weights) for t in terms):
+            raise InputError(
+                f"{name!r} is no sum of logits and is known by its gradient alone, so it can't be followed to changed "
+                "inputs: take score='margin' or 'logit', or target=lambda outputs: …"
+            )
         return FixedTarget(tuple(_relative(t, example) for t in terms), name)
 
     def scores(self, examples: Sequence[Example], targets: Sequence[FixedTarget]) -> np.ndarray:
@@ -71,7 +76,7 @@ class Scorer:
     def logits(self, examples: Sequence[Example]) -> np.ndarray:
         """Outputs of each example (classes), at the predicting token for language models: (example, class) float32."""
         if self.model.fields != ("logits",) or (self.model.follows is not None and not all(e.rows for e in examples)):
-            raise InputError(f"a {self.model.task} model gives no classes of an input, so this can't be measured on it")
+            raise InputError(f"{self.model.called} gives no classes of an input, so this can't be measured on it")
         return np.stack(self._collected(examples, [self._key(e, None) for e in examples], None))
 
     # -- inside ----------------------------------------------------------------------------------------------
@@ -105,8 +110,8 @@ class Scorer:
                 return [self._row(outputs, batch, n) for n in range(len(examples))]
             if targets[0].custom is None:
                 terms = [[_absolute(t, e) for t in goal.terms] for goal, e in zip(targets, examples, strict=True)]
-                return list(self.model.sum_of_terms(outputs, batch, terms).double().cpu().numpy())
-            scores = targets[0].custom.function(outputs).double().cpu().numpy().reshape(-1)
+                return list(self.model.sum_of_terms(outputs, batch, terms).cpu().double().numpy())
+            scores = targets[0].custom.function(outputs).cpu().double().numpy().reshape(-1)
         if len(scores) == len(examples):
             return list(scores)
         if len(examples) == 1:
@@ -119,6 +124,8 @@ class Scorer:
             (logits,) = self.model.output_rows(outputs, batch, n, "logits", rows)
         else:
             logits = self.model.own_output(outputs, batch, n, "logits")
+        if logits.dim() != 1:
+            raise InputError(f"{self.model.called} gives no classes of an input, so this can't be measured on it")
         row: np.ndarray = logits.float().cpu().numpy()
         return row
 

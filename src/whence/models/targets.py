@@ -7,6 +7,7 @@ A target sees an example's own output, as if it were alone: padding is not its b
 
 from __future__ import annotations
 
+import hashlib
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
@@ -22,31 +23,64 @@ from whence.errors import InputError, UnknownNameError
 from whence.models.example import Example
 
 __all__ = [
+    "CONSTANT",
     "AbstractTarget",
     "Answer",
+    "Area",
     "Class",
     "Contrast",
     "Custom",
-    "Next",
     "Predicted",
-    "Span",
     "Term",
     "TokenLabel",
     "View",
+    "Weights",
     "answer",
+    "class_index",
     "contrast",
     "field_of",
-    "span",
     "token",
 ]
 
 
+@dataclass(frozen=True, eq=False, repr=False)
+class Area:
+    """Places of a grid (row, column): a part of a picture. Many numbers, so it is one term and not one for each."""
+
+    held: np.ndarray
+
+    def __repr__(self) -> str:  # what tells one target from another, see `Scorer`
+        return f"Area({self.held.shape}, {hashlib.sha1(np.packbits(self.held).tobytes()).hexdigest()})"
+
+    @property
+    def count(self) -> int:
+        return int(self.held.sum())
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Weights:
+    """A weight for every output at a place: one term in place of one for each word of a vocabulary."""
+
+    held: np.ndarray
+
+    def __repr__(self) -> str:
+        return f"Weights({hashlib.sha1(self.held.tobytes()).hexdigest()})"
+
+
+CONSTANT = ""
+"""The field of a term that is none of the outputs."""
+
+
 class Term(NamedTuple):
-    """One entry of the output: `weight · outputs[field][example, *place]`."""
+    """One entry of the output: `weight · outputs[field][example, *place]`; or, of the field `CONSTANT`, the weight."""
 
     place: tuple[int, ...]
     weight: float = 1.0
     field: str = "logits"
+    over: Area | Weights | None = None
+    """Where `place` leaves several entries: the sum over these of them, or over all of them by their weights."""
+    near: tuple[float, ...] = ()
+    """The box that a detector's entry belongs to; in a changed picture another entry may be the one of this place."""
 
 
 class View(NamedTuple):
@@ -65,6 +99,10 @@ class View(NamedTuple):
     read: Callable[[Sequence[int]], str]
     """Several indices to words."""
     example: Example
+    fields: Sequence[str] = ("logits",)
+    """The outputs that there are."""
+    pieces: Callable[[], Sequence[str]] = tuple
+    """The written tokens as they read."""
 
     @property
     def rows(self) -> tuple[int, ...]:
@@ -86,7 +124,8 @@ class AbstractTarget(ABC):
         """The sum to explain, and its name."""
 
 
-def _index_of(choice: int | str, view: View, size: int) -> int:
+def class_index(choice: int | str, view: View, size: int) -> int:
+    """The output that a user means."""
     if isinstance(choice, str):
         return view.find(choice)
     if not 0 <= choice < size:
@@ -136,89 +175,44 @@ class Class(AbstractTarget):
     choice: int | str
 
     def terms(self, view: View) -> tuple[list[Term], str]:
-        index = _index_of(self.choice, view, _classes(view).shape[-1])
+        index = class_index(self.choice, view, _classes(view).shape[-1])
         return [Term(place) for place in _places(view, index)], view.spell(index)
 
 
 @dataclass(frozen=True)
 class Contrast(AbstractTarget):
-    """Why this rather than that: the difference of two scores."""
+    """Why this rather than that: the difference of two scores; rather than several: than their mean."""
 
     reads_rows = True
 
     this: int | str
-    that: int | str
+    that: int | str | tuple[int | str, ...]
 
     def __post_init__(self) -> None:
-        for name in ("this", "that"):
-            value = getattr(self, name)
-            if isinstance(value, (np.integer, Integral)) and not isinstance(value, bool):
-                object.__setattr__(self, name, int(value))
-            elif not isinstance(value, str):
-                raise InputError(f"contrast takes classes, labels or words, not {value!r}")
+        those = tuple(map(_choice, self.that if isinstance(self.that, tuple) else (self.that,)))
+        if not those:
+            raise InputError("contrast takes what is explained and at least one other: contrast(a, b)")
+        object.__setattr__(self, "this", _choice(self.this))
+        object.__setattr__(self, "that", those[0] if len(those) == 1 else those)
+
+    @property
+    def those(self) -> tuple[int | str, ...]:
+        return self.that if isinstance(self.that, tuple) else (self.that,)
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         size = _classes(view).shape[-1]
-        this, that = _index_of(self.this, view, size), _index_of(self.that, view, size)
-        terms = [Term(p) for p in _places(view, this)] + [Term(p, -1.0) for p in _places(view, that)]
-        return terms, f"{view.spell(this)} rather than {view.spell(that)}"
+        this, those = class_index(self.this, view, size), [class_index(that, view, size) for that in self.those]
+        terms = [Term(p) for p in _places(view, this)]
+        terms += [Term(p, -1 / len(those)) for that in those for p in _places(view, that)]
+        return terms, f"{view.spell(this)} rather than {', '.join(map(view.spell, those))}"
 
 
-@dataclass(frozen=True)
-class Next(AbstractTarget):
-    """What comes: at every predicting token the best output against the runner-up (or alone).
-
-    Logits of language models have no zero of their own.
-    """
-
-    reads_rows = True
-    choice: int | str | None = None
-    against_runner_up: bool = True
-
-    def terms(self, view: View) -> tuple[list[Term], str]:
-        scores = _classes(view)
-        terms: list[Term] = []
-        chosen, rivals = [], []
-        for row, values in zip(view.rows, scores, strict=True):
-            best = int(values.argmax()) if self.choice is None else _index_of(self.choice, view, scores.shape[-1])
-            chosen.append(best)
-            terms.append(Term((row, best)))
-            if self.against_runner_up:
-                rivals.append(_runner_up(values, best))
-                terms.append(Term((row, rivals[-1]), -1.0))
-        return terms, view.read(chosen) + (f" rather than {view.read(rivals)}" if rivals else "")
-
-
-def _runner_up(scores: Tensor, chosen: int) -> int:
-    best = scores.topk(2).indices.tolist()
-    return int(best[1] if best[0] == chosen else best[0])
-
-
-@dataclass(frozen=True)
-class Span(AbstractTarget):
-    """Tokens `start` to `stop` of what is written, each against its runner-up; the whole of it by default."""
-
-    reads_rows = True
-    start: int = 0
-    stop: int | None = None
-    against_runner_up: bool = True
-
-    def terms(self, view: View) -> tuple[list[Term], str]:
-        written = view.example.written
-        chosen = range(len(written))[self.start : self.stop]
-        if not chosen:
-            raise InputError(
-                f"span({self.start}, {self.stop}) holds no token: the continuation has {len(written)}. "
-                "Pass continuation='…' or generate=N to explain."
-            )
-        logits = view.at("logits", [view.example.rows[n] for n in chosen])
-        terms: list[Term] = []
-        for scores, n in zip(logits, chosen, strict=True):
-            row, token = view.example.rows[n], written[n]
-            terms.append(Term((row, token)))
-            if self.against_runner_up:
-                terms.append(Term((row, _runner_up(scores, token)), -1.0))
-        return terms, view.read([written[n] for n in chosen])
+def _choice(value: Any) -> int | str:
+    if isinstance(value, (np.integer, Integral)) and not isinstance(value, bool):
+        return int(value)
+    if not isinstance(value, str):
+        raise InputError(f"contrast takes classes, labels or words, not {value!r}")
+    return value
 
 
 @dataclass(frozen=True)
@@ -233,13 +227,13 @@ class TokenLabel(AbstractTarget):
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         logits = view.outputs("logits")
-        if logits.dim() != 2:
+        if logits.dim() != 2 or view.example.parts[0].source.kind in ("patch", "pixel"):
             raise InputError("whence.token(…) asks about one token, and this model labels none: pass a class")
         position = self._most_certain(view, logits) if self.position is None else self.position
         if not 0 <= position < logits.shape[0]:
             raise InputError(f"token {position} does not exist: the input has {logits.shape[0]} tokens")
         row = logits[position]
-        index = int(row.argmax()) if self.choice is None else _index_of(self.choice, view, row.shape[-1])
+        index = int(row.argmax()) if self.choice is None else class_index(self.choice, view, row.shape[-1])
         return [Term((position, index))], f"{view.spell(index)} at token {position}"
 
     def _most_certain(self, view: View, logits: Tensor) -> int:
@@ -249,7 +243,7 @@ class TokenLabel(AbstractTarget):
             shares = shares.index_fill(1, torch.tensor([outside], device=shares.device), -1.0)
             certain = shares.max(-1).values
         else:
-            certain = shares[:, _index_of(self.choice, view, logits.shape[-1])]
+            certain = shares[:, class_index(self.choice, view, logits.shape[-1])]
         special = torch.from_numpy(view.example.special[: len(certain)]).to(certain.device)
         return int(certain.masked_fill(special, -2.0).argmax() if not bool(special.all()) else certain.argmax())
 
@@ -297,7 +291,8 @@ class Answer(AbstractTarget):
 
 def _context(example: Example) -> np.ndarray:
     """Which tokens an answer may have: those of the second text, or all ordinary ones where there is no second."""
-    special, sides = example.special, example.parts[0].sides
+    part = example.parts[0]
+    special, sides = np.array(part.special or (False,) * part.count, dtype=bool), part.sides
     second = np.array([side == "second" for side in sides], dtype=bool) if sides else ~special
     found = second & ~special
     return found if found.any() else np.ones(len(special), dtype=bool)
@@ -328,7 +323,8 @@ def _written(example: Example, first: int, last: int) -> str:
     """The text from one token to another."""
     part = example.parts[0]
     if part.offsets and example.text is not None:
-        return example.text[part.offsets[first][0] : part.offsets[last][1]].strip()
+        spans = [(a, b) for a, b in part.offsets[first : last + 1] if b > a]  # a space may be a token of its own
+        return example.text[spans[0][0] : spans[-1][1]].strip() if spans else ""
     return "".join(part.names[first : last + 1]).strip()
 
 
@@ -349,14 +345,12 @@ class Custom(AbstractTarget):
         return getattr(self.function, "__name__", "custom").replace("<lambda>", "custom")
 
 
-def contrast(this: int | str, that: int | str) -> Contrast:
-    """Explain why `this` rather than `that`: classes, labels, or words such as " Paris" and " London"."""
+def contrast(this: int | str, *that: int | str) -> Contrast:
+    """Explain why `this` rather than `that`: classes, labels, or words such as " Paris" and " London".
+
+    Of several others it is their mean.
+    """
     return Contrast(this, that)
-
-
-def span(start: int = 0, stop: int | None = None, *, against_runner_up: bool = True) -> Span:
-    """Explain tokens `start` to `stop` of a given or generated continuation."""
-    return Span(start, stop, against_runner_up)
 
 
 def answer(start: int, end: int | None = None) -> Answer:
@@ -365,7 +359,7 @@ def answer(start: int, end: int | None = None) -> Answer:
 
 
 def token(position: int, label: int | str | None = None) -> TokenLabel:
-    """Explain the label of one token."""
+    """Explain the label of one token; of a language model, which word comes behind it."""
     return TokenLabel(position, label)
 
 

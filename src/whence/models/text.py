@@ -362,6 +362,7 @@ class QuestionAnswering(TextAdapter):
     """Takes pairs (question, context). A text as target is an answer that stands in the context."""
 
     task = "question-answering"
+    classifies = False
     fields = ("start_logits", "end_logits")
 
     @property

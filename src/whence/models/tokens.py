@@ -8,7 +8,7 @@ from bisect import bisect_right
 from collections.abc import Sequence
 from typing import Any
 
-__all__ = ["spans_of", "special_in", "spell_tokens"]
+__all__ = ["PARTIAL", "read_on", "spans_of", "special_in", "spell_tokens", "words_in"]
 
 
 class _Known:
@@ -45,7 +45,7 @@ def spell_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
 def _spelled(tokenizer: Any, i: int, known: _Known) -> str:
     if i not in known.spelled:
         text = str(tokenizer.decode([i]))
-        if not text or "\ufffd" in text:
+        if not text or PARTIAL in text:
             text = str(tokenizer.convert_ids_to_tokens(i))
         elif not text.startswith(" ") and str(tokenizer.convert_ids_to_tokens(i)).startswith("▁"):
             text = f" {text}"  # sentencepiece drops the space of what it takes for a first word
@@ -134,6 +134,49 @@ def _offset(span: tuple[int, int], starts: list[list[int]], sequence: int, word:
     return (a + shift, b + shift)
 
 
+CONTEXT = 4
+"""Tokens before one that decide how it reads: whether a space stands before it, of which character it is a part."""
+PARTIAL = "\ufffd"
+"""How a part of a character reads."""
+
+
+def read_on(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[str, list[tuple[int, int]]]:
+    """How ids read behind others, and where in that text each of them stands.
+
+    Tokens that are parts of one character stand where it stands.
+    """
+    known, text, spans = [*before[-CONTEXT:], *ids], "", []
+    first, waiting, held = len(known) - len(ids), 0, ""
+    for n in range(first, len(known)):
+        base, context = _ending(tokenizer, known[max(0, n - CONTEXT - waiting) : n - waiting])
+        whole = str(tokenizer.decode([*context, *known[n - waiting : n + 1]]))
+        piece = whole[len(base) :] if whole.startswith(base) else str(tokenizer.decode(known[n - waiting : n + 1]))
+        if held and piece.startswith(held) and piece.strip(PARTIAL):  # what was held is no part of what follows
+            spans += [(len(text), len(text) + len(held))] * waiting
+            text, piece, waiting = text + held, piece[len(held) :], 0
+        waiting, held = waiting + 1, piece
+        if piece.endswith(PARTIAL) and waiting < CONTEXT and n + 1 < len(known):  # a character is not complete
+            continue
+        spans += [(len(text), len(text) + len(piece))] * waiting
+        text, waiting, held = text + piece, 0, ""
+    return text, spans
+
+
+def _ending(tokenizer: Any, ids: Sequence[int]) -> tuple[str, Sequence[int]]:
+    """How ids read, without those at their beginning that are the rest of a character: a tokenizer may take bytes that
+    follow each other for one, and read none where the first is missing."""
+    read = str(tokenizer.decode(ids)) if ids else ""
+    while read.startswith(PARTIAL):
+        ids = ids[1:]
+        read = str(tokenizer.decode(ids)) if ids else ""
+    return read, ids
+
+
+def words_in(text: str, offsets: Sequence[tuple[int, int]], special: Sequence[bool]) -> tuple[int | None, ...]:
+    """Of which word of a text each token is a part: what stands between white space."""
+    return _words(text, offsets, special, [None], None)
+
+
 def _words(
     text: str,
     offsets: Sequence[tuple[int, int]],
@@ -146,7 +189,9 @@ def _words(
     Tokenizers that split at punctuation or not at all agree on that.
     """
     if given[0] is not None:
-        return tuple(None if s else w for w, s in zip(backend.word_ids, special, strict=True))
+        before = (0, len(given[0]))  # words of a second list are counted on
+        places = zip(backend.word_ids, backend.sequence_ids, special, strict=True)
+        return tuple(None if s or w is None else w + before[n or 0] for w, n, s in places)
     ends = [word.end() for word in re.finditer(r"\S+", text)]
     begins = [word.start() for word in re.finditer(r"\S+", text)]
     words: list[int | None] = []

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -9,30 +10,24 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from whence import cancel
-from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError
-from whence.models.encoded import EncodedRow
+from whence.models.chat import Chat, is_chat, sides_of
 from whence.models.example import Example, ExampleBatch, Features
-from whence.models.targets import AbstractTarget, Class, Contrast, Custom, Next, Span
+from whence.models.generating import Generate, writing_options
+from whence.models.targets import AbstractTarget, Class, Contrast, Custom, TokenLabel, field_of
 from whence.models.text import IDS, TextAdapter
-from whence.models.tokens import spans_of, special_in, spell_tokens
+from whence.models.tokens import read_on, spans_of, special_in, spell_tokens, words_in
+from whence.models.word_targets import Next, Rivals, Span
 
-__all__ = ["CausalLM", "MaskedLM", "Seq2SeqLM", "is_chat"]
+__all__ = ["CausalLM", "LanguageModel", "MaskedLM"]
 
 ANCHORS = ("\n", ".", "a", "x")
 """What a continuation is tokenized behind where its prompt can't be seen: it must not be taken for a first word."""
-ENCODER = replace(IDS, side="source")
-DECODER = Source("decoder_input_ids", "token", "decoder", "decoder_attention_mask", begins=True)
+KEEP = "logits_to_keep"
+"""Says to a model of which tokens logits are wanted."""
 
 
-def _still_wanted(ids: Tensor, scores: Any, **options: Any) -> Tensor:
-    """Asked by `generate` after every token whether to end: never, unless the work was cancelled."""
-    cancel.check()
-    return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
-
-
-class _LanguageModel(TextAdapter):
+class LanguageModel(TextAdapter):
     """Outputs are tokens of the vocabulary, at every token."""
 
     speaks = True
@@ -53,6 +48,14 @@ class _LanguageModel(TextAdapter):
         together = str(self.tokenizer.decode(list(ids)))  # several tokens may be one character
         begins_word = self.spell(ids[0]).startswith(" ") and not together.startswith(" ")
         return f" {together}" if begins_word else together
+
+    def pieces_written(self, example: Example) -> tuple[str, ...]:
+        if self.tokenizer is None:
+            return super().pieces_written(example)
+        ids, count = example.inputs[self.follows or IDS.name].tolist(), len(example.written)
+        text, spans = read_on(self.tokenizer, ids[: len(ids) - count + 1], example.written)
+        begun = [n == 0 or spans[n] != spans[n - 1] for n in range(count)]  # several tokens may be one character
+        return tuple(text[a:b] if first else "" for first, (a, b) in zip(begun, spans, strict=True))
 
     def find(self, label: str) -> int:
         ids = self.ids_of(label)
@@ -82,15 +85,47 @@ class _LanguageModel(TextAdapter):
         return torch.ones_like(ids) if mask is None else mask[None].to(ids.device)
 
     def narrowed(self, batch: ExampleBatch, targets: Sequence[Any] | None) -> ExampleBatch:
-        """Logits at the predicting tokens alone, where the model can do that: those of a long text are gigabytes."""
-        name, follows = "logits_to_keep", self.follows
-        if targets is None or name not in self._accepted or follows is None or follows != IDS.name:
+        """Logits at the predicting tokens alone: those of a long text are gigabytes."""
+        follows = self.follows
+        if targets is None or follows is None or follows != IDS.name:
             return batch
         if not all(getattr(t, "reads_rows", False) for t in targets) or not all(e.rows for e in batch.rows):
             return batch
+        if KEEP not in self._accepted and not self.once("its head reads rows", self._head_reads_rows):
+            return batch
         kept = sorted({batch.place(follows, n, row) for n, e in enumerate(batch.rows) for row in e.rows})
         places = torch.tensor(kept, device=self.device)
-        return replace(batch, inputs={**batch.inputs, name: places}, kept=tuple(kept))
+        return replace(batch, inputs={**batch.inputs, KEEP: places}, kept=tuple(kept))
+
+    def forward(self, inputs: dict[str, Any]) -> Any:
+        """The model's outputs; where its head can't be told which rows to read, it is given no others."""
+        rows = inputs.get(KEEP)
+        if rows is None or KEEP in self._accepted:
+            return super().forward(inputs)
+        thread = threading.get_ident()
+
+        def pick(_: Any, args: tuple[Any, ...]) -> Any:
+            return (args[0][:, rows], *args[1:]) if threading.get_ident() == thread else None
+
+        handle = self.module.get_output_embeddings().register_forward_pre_hook(pick)  # type: ignore[operator]
+        try:
+            return super().forward({name: value for name, value in inputs.items() if name != KEEP})
+        finally:
+            handle.remove()
+
+    def _head_reads_rows(self) -> bool:
+        """Whether the model gives the same for a token if its head sees no other. Tried once, with three tokens."""
+        find = getattr(self.module, "get_output_embeddings", None)
+        if find is None or not isinstance(find(), torch.nn.Linear):
+            return False
+        ids = torch.tensor([[1, 2, 3]], device=self.device)
+        try:
+            with torch.no_grad():
+                whole = field_of(self.forward({IDS.name: ids}), "logits")
+                part = field_of(self.forward({IDS.name: ids, KEEP: torch.tensor([1], device=self.device)}), "logits")
+        except Exception:  # it wants more than ids, or counts its rows
+            return False
+        return part.shape == whole[:, 1:2].shape and torch.allclose(part, whole[:, 1:2], rtol=1e-2, atol=1e-3)
 
     @property
     def generator(self) -> Any:
@@ -99,7 +134,7 @@ class _LanguageModel(TextAdapter):
         return self.module
 
 
-class MaskedLM(_LanguageModel):
+class MaskedLM(LanguageModel):
     """Explains what the model fills in for its mask tokens, all of them together."""
 
     task = "fill-mask"
@@ -132,7 +167,7 @@ class MaskedLM(_LanguageModel):
         )
 
 
-class CausalLM(_LanguageModel):
+class CausalLM(LanguageModel):
     """A prompt, with a continuation that is given, generated, or not there (then: the next token)."""
 
     task = "text-generation"
@@ -147,19 +182,28 @@ class CausalLM(_LanguageModel):
         *,
         truncate: bool = False,
         continuation: str | None = None,
-        generate: int | None = None,
+        generate: Generate | None = None,
     ) -> Example:
         if is_chat(item):
-            item = self._reader.apply_chat_template(item, tokenize=False, add_generation_prompt=True)
-            prompt = self._tokenized([item], False, truncate, add_special_tokens=False)  # the template has them
+            prompt = self._spoken(Chat.of(item), truncate)
         else:
             prompt = super().encode_one(item, truncate=truncate)
         prompt = replace(prompt, rows=(prompt.count - 1,))
         if continuation is not None:
             return self.continued(prompt, continuation)
         if generate:
-            return self._with_written(prompt, self._generated(prompt, generate))
+            return self.with_written(prompt, self.write(prompt, generate))
         return prompt
+
+    def _spoken(self, chat: Chat, truncate: bool) -> Example:
+        """A conversation; each token knows whose words it is of."""
+        text = chat.rendered(self._reader)
+        prompt = self._tokenized([text], False, truncate, add_special_tokens=False)  # the template has them
+        part = prompt.parts[0]
+        if not part.offsets:
+            return prompt
+        sides = sides_of(text, part.offsets, chat.places(text, self._reader))
+        return replace(prompt, parts=(replace(part, sides=sides),))
 
     def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
         """A word of several tokens is written into the input up to the token that decides, and explained there."""
@@ -167,19 +211,36 @@ class CausalLM(_LanguageModel):
             prompt, (ids,) = self._followed_by(example, choice)
             if len(ids) == 1:
                 return prompt, Class(ids[0])
-            return self._with_written(prompt, ids), Span(against_runner_up=False)
-        words = isinstance(choice, Contrast) and (isinstance(choice.this, str) or isinstance(choice.that, str))
-        if words and not example.written:
-            example, (this, that) = self._followed_by(example, choice.this, choice.that)
-            common = _common(this, that)
-            if common == min(len(this), len(that)):
+            return self.with_written(prompt, ids), Span(score="logit")
+        words = (choice.this, *choice.those) if isinstance(choice, Contrast) else ()
+        if any(isinstance(word, str) for word in words) and not example.written:
+            return self._against(example, choice)
+        if isinstance(choice, TokenLabel) and not example.written:
+            return self._behind(example, choice)
+        return super().aim(example, choice)
+
+    def _against(self, example: Example, choice: Contrast) -> tuple[Example, AbstractTarget]:
+        """A continuation rather than others: it is written up to where the last of them parts from it."""
+        example, (this, *those) = self._followed_by(example, choice.this, *choice.those)
+        parting = [_common(this, that) for that in those]
+        for that, at, name in zip(those, parting, choice.those, strict=True):
+            if at == min(len(this), len(that)):
                 raise InputError(
-                    f"{choice.this!r} and {choice.that!r} do not differ in any token that both have: nothing decides "
+                    f"{choice.this!r} and {name!r} do not differ in any token that both have: nothing decides "
                     "between them"
                 )
-            made = self._with_written(example, this[: common + 1]) if common else example
-            return replace(made, rows=made.rows[-1:], written=()), Contrast(this[common], that[common])
-        return super().aim(example, choice)
+        made = self.with_written(example, this[: max(parting) + 1])
+        pairs = tuple((made.rows[at], this[at], that[at]) for that, at in zip(those, parting, strict=True))
+        rows = tuple(sorted({row for row, _, _ in pairs}))
+        return replace(made, rows=rows, written=()), Rivals(pairs)
+
+    def _behind(self, example: Example, choice: TokenLabel) -> tuple[Example, AbstractTarget]:
+        """What comes behind a token in the middle."""
+        count, position = example.parts[0].count, choice.position
+        if position is None or not -count <= position < count:
+            raise InputError(f"token {position} does not exist: the input has {count} tokens")
+        chosen = choice.choice if choice.choice is None or isinstance(choice.choice, int) else self.find(choice.choice)
+        return replace(example, rows=(position % count,)), Next(chosen)
 
     def _followed_by(self, example: Example, *words: int | str) -> tuple[Example, list[list[int]]]:
         """The prompt, open at its end, and the tokens of what may follow it.
@@ -187,9 +248,9 @@ class CausalLM(_LanguageModel):
         Prompt and word are tokenized as one text. Where they grow together ("Once upon a " and "time"), the prompt ends
         before the token that both have a part in.
         """
-        prompt = _open_ended(example)
         texts = [word for word in words if isinstance(word, str)]
-        known = self._plain_ids(prompt.text) if prompt.text else []
+        known = self._plain_ids(example.text) if example.text else []
+        prompt = _open_ended(example, known)
         if not known or prompt.inputs[IDS.name].tolist()[-len(known) :] != known:  # encoded elsewhere, cut, padded
             return prompt, [[word] if isinstance(word, int) else self.ids_of(word) for word in words]
         whole = {word: self._plain_ids(f"{prompt.text}{word}") for word in texts}
@@ -209,9 +270,9 @@ class CausalLM(_LanguageModel):
         prompt, (ids,) = self._followed_by(prompt, text)
         if not ids:
             raise EmptyInputError("the continuation is empty: there is nothing to explain")
-        return self._with_written(prompt, ids, None if whole is None else whole + text)
+        return self.with_written(prompt, ids, None if whole is None else whole + text)
 
-    def _with_written(self, prompt: Example, ids: Sequence[int], whole: str | None = None) -> Example:
+    def with_written(self, prompt: Example, ids: Sequence[int], whole: str | None = None) -> Example:
         """Ids behind a prompt. The last of them predicts nothing that is explained, so it is not an input.
 
         `whole` is the text of both, where it is known.
@@ -223,49 +284,58 @@ class CausalLM(_LanguageModel):
         row = _without_tail(prompt)
         old = row[IDS.name]
         row = {k: _longer(k, v, more) if v.shape == old.shape else v for k, v in row.items()}
-        names, offsets, words = self._spelled(ids, whole)
+        special = part.special + special_in(self.tokenizer, more)
+        names, spans, text = self._spelled(prompt, ids, whole)
+        offsets = part.offsets + spans[:-1] if part.offsets and spans else ()
         length, total = part.count, part.count + len(more)
         features = Features(
             part.source,
             (total,),
-            part.names + names,
-            offsets=part.offsets + offsets if part.offsets and offsets else (),
-            word_ids=part.word_ids + words if part.word_ids and len(words) == len(more) else (),
-            special=part.special + special_in(self.tokenizer, more),
-            sides=("prompt",) * length + ("continuation",) * len(more),
+            part.names + names[:-1],
+            offsets=offsets,
+            word_ids=words_in(text, offsets, special) if part.word_ids and offsets and text is not None else (),
+            special=special,
+            sides=tuple(s if s not in ("", "text") else "prompt" for s in part.sides or [""] * length)
+            + ("continuation",) * len(more),
             places=None if part.places is None else part.places + tuple(range(len(old), len(old) + len(more))),
         )
         return replace(
             prompt,
             inputs=row,
             parts=(features, *prompt.parts[1:]),
-            text=prompt.text if whole is None else whole,
+            text=text,
             rows=tuple(range(length - 1, length - 1 + len(ids))),
             written=tuple(int(i) for i in ids),
         )
 
     def _spelled(
-        self, ids: Sequence[int], whole: str | None
-    ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], tuple[int | None, ...]]:
-        """The tokens of a continuation that are inputs: as they read, where they stand in the text, in which words."""
-        pieces = self._names(ids[:-1])
-        if whole is None or not getattr(self.tokenizer, "is_fast", False):
-            return pieces, (), ()
-        encoding = self.tokenizer(whole, add_special_tokens=False, verbose=False)
-        if list(encoding["input_ids"][-len(ids) :]) != list(ids):
-            return pieces, (), ()
-        backend = encoding.encodings[0] if getattr(self.tokenizer, "is_fast", False) else None
-        spans = spans_of(self.tokenizer, encoding["input_ids"], backend, [whole])
-        own = slice(len(spans["names"]) - len(ids), len(spans["names"]) - 1)
-        return spans["names"][own], spans["offsets"][own], spans["word_ids"][own]
+        self, prompt: Example, ids: Sequence[int], whole: str | None
+    ) -> tuple[tuple[str, ...], tuple[tuple[int, int], ...], str | None]:
+        """The tokens of a continuation as they read, where they stand in the text of prompt and continuation, and that
+        text. Where it is not known, nobody can say where they stand."""
+        plain = self._names(ids)
+        if self.tokenizer is None:
+            return plain, (), prompt.text
+        if whole is not None and getattr(self.tokenizer, "is_fast", False):
+            encoding = self.tokenizer(whole, add_special_tokens=False, verbose=False)
+            if list(encoding["input_ids"][-len(ids) :]) == list(ids):
+                found = spans_of(self.tokenizer, encoding["input_ids"], encoding.encodings[0], [whole])
+                return found["names"][-len(ids) :], found["offsets"][-len(ids) :], whole
+        if prompt.text is None:
+            return plain, (), None
+        written, spans = read_on(self.tokenizer, prompt.inputs[IDS.name].tolist(), ids)
+        marks = special_in(self.tokenizer, ids)
+        names = [
+            name if mark or b <= a else written[a:b] for name, mark, (a, b) in zip(plain, marks, spans, strict=True)
+        ]
+        start = len(prompt.text)
+        return tuple(names), tuple((start + a, start + b) for a, b in spans), prompt.text + written
 
-    def _generated(self, prompt: Example, count: int) -> list[int]:
-        with torch.no_grad():
+    def write(self, prompt: Example, generate: Generate) -> list[int]:
+        """The tokens that the model writes behind a prompt."""
+        with writing_options(generate, self.tokenizer) as options:
             begun = self.to_go_on_from(prompt)
-            out = self.generator.generate(
-                **begun, max_new_tokens=count, do_sample=False, pad_token_id=self.fill()[IDS.name],
-                stopping_criteria=[_still_wanted],
-            )  # fmt: skip
+            out = self.generator.generate(**begun, pad_token_id=self.fill()[IDS.name], **options)
         return [int(i) for i in out[0, begun[IDS.name].shape[1] :]]
 
     def to_go_on_from(self, prompt: Example) -> dict[str, Any]:
@@ -286,11 +356,19 @@ def _longer(name: str, value: Tensor, ids: list[int]) -> Tensor:
     return torch.cat([value, more])
 
 
-def _open_ended(prompt: Example) -> Example:
-    """The prompt without special tokens that its tokenizer put at its end: the text goes on."""
-    part = prompt.parts[0]
+def _open_ended(prompt: Example, known: list[int]) -> Example:
+    """The prompt without special tokens that its tokenizer put at its end: the text goes on.
+
+    They stand nowhere in the text; where nobody knows that, they are not among the tokens that are `known` to be of it.
+    """
+    part, ids = prompt.parts[0], prompt.inputs[IDS.name].tolist()
+
+    def is_put(n: int) -> bool:
+        nowhere = part.offsets[n] == (0, 0) if part.offsets else known and ids[: n + 1][-len(known) :] != known
+        return bool(part.special[n] and nowhere)
+
     count = part.count
-    while part.offsets and count > 1 and part.special[count - 1] and part.offsets[count - 1] == (0, 0):
+    while count > 1 and is_put(count - 1):
         count -= 1
     return prompt if count == part.count else _cut(prompt, count)
 
@@ -317,84 +395,3 @@ def _without_tail(prompt: Example) -> dict[str, Tensor]:
     end = length if places is None else places[-1] + 1
     along = {k for k, v in prompt.inputs.items() if v.dim() and v.shape[0] == length and not v.is_floating_point()}
     return {k: v[:end] if k in along else v for k, v in prompt.inputs.items()}
-
-
-def is_chat(item: Any) -> bool:
-    return isinstance(item, list) and bool(item) and all(isinstance(m, Mapping) and "role" in m for m in item)
-
-
-class Seq2SeqLM(_LanguageModel):
-    """A source text and a target text that is given or generated. Tokens of both are explained."""
-
-    task = "text2text-generation"
-    writes = True
-
-    @property
-    def sources(self) -> tuple[Source, ...]:
-        return (ENCODER, DECODER)
-
-    @property
-    def follows(self) -> str | None:
-        return DECODER.name
-
-    def goes_with(self, name: str, sources: Sequence[Source]) -> Source:
-        return DECODER if name.startswith("decoder_") else ENCODER
-
-    def default_target(self, example: Example) -> AbstractTarget:
-        return Span() if example.written else Next()
-
-    def needs_weights(self, options: Mapping[str, Any]) -> bool:
-        return options.get("continuation") is None
-
-    def _from_row(self, row: EncodedRow) -> Example:
-        self._check_all_is_text(row)
-        if "labels" in row.inputs:
-            raise InputError(f"'labels' are for training: pass {DECODER.name!r}, or continuation='…', in their place")
-        inputs = {DECODER.name: torch.tensor([self._start()]), **row.inputs}
-        parts = (self._features(ENCODER, inputs, "source"), self._features(DECODER, inputs, "decoder"))
-        return Example(inputs, parts, shared=row.shared, rows=(parts[1].count - 1,))
-
-    def encode_one(
-        self,
-        item: Any,
-        *,
-        truncate: bool = False,
-        continuation: str | None = None,
-        generate: int | None = None,
-    ) -> Example:
-        source = super().encode_one(item, truncate=truncate)
-        if isinstance(item, EncodedRow):
-            if continuation is None and generate is None:
-                return source
-            if DECODER.name in item.inputs:
-                raise InputError(f"pass either {DECODER.name!r} or continuation= and generate=, not both")
-        if continuation is not None:
-            chosen = list(self._reader(text_target=continuation)["input_ids"])
-        else:
-            chosen = self._generated(source, 32 if generate is None else generate)
-        if not chosen:
-            raise EmptyInputError("the model generated nothing; pass continuation='…' to explain")
-        row = {**source.inputs, DECODER.name: torch.tensor([self._start(), *chosen[:-1]])}
-        own = source.parts[0]
-        parts = (
-            replace(own, sides=("source",) * own.count),
-            replace(self._features(DECODER, row, "decoder"), offsets=(), word_ids=()),
-        )
-        return replace(source, inputs=row, parts=parts, rows=tuple(range(len(chosen))), written=tuple(chosen))
-
-    def _generated(self, source: Example, count: int) -> list[int]:
-        with torch.no_grad():
-            ids = source.inputs[IDS.name][None].to(self.device)
-            out = self.generator.generate(
-                ids, attention_mask=self._mask(source.inputs, ids), max_new_tokens=count, do_sample=False, num_beams=1,
-                stopping_criteria=[_still_wanted],
-            )  # fmt: skip
-        return [int(i) for i in out[0, 1:]]
-
-    def _start(self) -> int:
-        config, generation = self.config, getattr(self.module, "generation_config", None)
-        for holder in (generation, config):
-            for name in ("decoder_start_token_id", "bos_token_id", "pad_token_id"):
-                if (found := getattr(holder, name, None)) is not None:
-                    return int(found)
-        return 0

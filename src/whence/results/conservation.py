@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any
@@ -22,7 +23,8 @@ class Conservation:
     """The explained score."""
     sinks: dict[str, float] = field(default_factory=dict)
     """Relevance that ended elsewhere, by kind: bias, position, constant; softmax, activation, norm and product where
-    the recipe leaves the plain gradient; unruled where a function has no rule."""
+    the recipe leaves the plain gradient; quantised where layers round what they get; unruled where a function has no
+    rule."""
     unruled: tuple[str, ...] = ()
     """Functions without a rule: what the error comes from."""
     complete: bool = True
@@ -51,6 +53,25 @@ class Conservation:
     @property
     def relative_error(self) -> float:
         return abs(self.error) / max(abs(self.target), 1e-12)
+
+    @classmethod
+    def added(cls, receipts: Sequence[Conservation], weights: Sequence[float] | None = None) -> Conservation:
+        """The receipt of a sum of targets, each times its weight.
+
+        >>> Conservation.added([Conservation(1.0, 2.0, {"bias": 1.0}), Conservation(3.0, 3.0)], [1.0, 2.0])
+        Conservation(inputs=7.0, target=8.0, sinks={'bias': 1.0}, unruled=(), complete=True, tolerance=0.0)
+        """
+        factors = [1.0] * len(receipts) if weights is None else weights
+        both = list(zip(receipts, factors, strict=True))
+        kinds = list(dict.fromkeys(kind for receipt in receipts for kind in receipt.sinks))
+        return cls(
+            inputs=sum(w * r.inputs for r, w in both),
+            target=sum(w * r.target for r, w in both),
+            sinks={kind: sum(w * r.sinks.get(kind, 0.0) for r, w in both) for kind in kinds},
+            unruled=tuple(sorted({name for r in receipts for name in r.unruled})),
+            complete=all(r.complete for r in receipts),
+            tolerance=sum(abs(w) * r.tolerance for r, w in both),
+        )
 
     def to_dict(self) -> dict[str, Any]:
         return {

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -11,14 +12,15 @@ import numpy as np
 from whence.errors import InputError, UnknownNameError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
-from whence.results.prediction import Part, Prediction, Word
+from whence.results.prediction import Corners, Part, Prediction, Word, time_span
 from whence.results.showing import Drawn, save_as
+from whence.results.units import Units, by_unit
 
 __all__ = ["Explanation"]
 
 
-PICTURES = ("patch", "pixel")
-"""Kinds of features that lie on a picture."""
+PICTURES = ("patch", "pixel", "frame")
+"""Kinds of features that lie on a picture: of what was seen, or a drawing of what was heard."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,6 +106,8 @@ class Explanation(Drawn):
         """
         own = self.part(source)
         part, place = self._place_of(source)
+        if part.kind == "frame" and own.ndim == 1:
+            own = own[None]
         is_picture = part.kind in PICTURES and own.ndim > 1
         if is_picture and own.ndim == 3:
             own = np.concatenate(list(own), 1)
@@ -129,7 +133,40 @@ class Explanation(Drawn):
     def apart(self) -> list[Explanation]:
         """What is shown one after the other: text and pictures of one explanation; else the explanation itself."""
         kinds = {part.kind in PICTURES for part in self.parts}
-        return [self.only(part.source) for part in self.parts] if len(kinds) > 1 else [self]
+        return [self.only(part.source) for part in self.parts] if len(kinds) > 1 else [self.laid_out()]
+
+    @property
+    def times(self) -> np.ndarray:
+        """Of a sound: where its pieces begin, in seconds, and where the last one ends.
+
+        >>> Explanation(np.ones(3), parts=(Part("input_values", "frame", shape=(3,), seconds=0.5),)).times.tolist()
+        [0.0, 0.5, 1.0, 1.5]
+        """
+        part = next((part for part in self.parts if part.kind == "frame"), None)
+        if part is None:
+            raise InputError("this explanation is of no sound: its features are no pieces of time")
+        return np.arange(part.shape[-1] + 1) * part.seconds
+
+    def laid_out(self) -> Explanation:
+        """A film as one picture, its frames in rows; a wave as a picture of one row; anything else as it is.
+
+        >>> exp = Explanation(np.ones((3, 1, 1)), parts=(Part("pixels", "patch", shape=(3, 1, 1)),))
+        >>> exp.laid_out().scores.tolist()
+        [[1.0, 1.0], [1.0, 0.0]]
+        """
+        if len(self.parts) == 1 and self.parts[0].kind == "frame" and self.scores.ndim == 1:
+            return self.only(self.parts[0].source)
+        if self.scores.ndim != 3 or len(self.parts) != 1:
+            return self
+        scores, frames = _in_rows(self.scores, 0), None
+        if self.image is not None:
+            frames = _in_rows(np.stack(np.split(self.image, len(self.scores), 1)), 255)
+        return replace(self, scores=scores, image=frames, parts=(replace(self.parts[0], shape=scores.shape),))
+
+    @property
+    def box(self) -> Corners | None:
+        """Where in the picture the target lies, in pixels of `image`, where it is a box."""
+        return Corners.in_name(self.target)
 
     # -- reading ---------------------------------------------------------------------------------------------
 
@@ -143,7 +180,12 @@ class Explanation(Drawn):
         """The name of a feature."""
         if self.tokens:
             return self.tokens[index]
+        if self.scores.ndim == 3:
+            return "frame {}, patch {},{}".format(*np.unravel_index(index, self.scores.shape))
         row, column = divmod(index, self.scores.shape[1]) if self.is_image else (index, 0)
+        if self.parts and self.parts[0].kind == "frame":
+            band = f", band {len(self.scores) - row}" if self.is_image and len(self.scores) > 1 else ""
+            return time_span(column, self.parts[0].seconds) + band
         return f"patch {row},{column}" if self.is_image else f"feature {index}"
 
     def words(self, merge: Literal["sum", "max"] = "sum") -> list[Word]:
@@ -170,6 +212,18 @@ class Explanation(Drawn):
     def _merged(self, group: list[int], merge: str) -> float:
         values = self.scores[group]
         return float(values.sum() if merge == "sum" else values[np.abs(values).argmax()])
+
+    def by(self, unit: Units) -> Explanation:
+        """The same over larger units: "word", "sentence", "message", "document", or stretches of the text of your own.
+
+        Scores of the tokens of a unit are summed. Stretches are given by what they read or as (first character, end),
+        in a list or with names; tokens in none of them stay as they are.
+
+        >>> exp = Explanation(np.array([0.1, 0.9, -0.5]), tokens=("Fine", ".", " Not"))
+        >>> exp.by("sentence").top(2), exp.by({"praise": "Fine."}).tokens
+        ([('Fine.', 1.0), ('Not', -0.5)], ('praise', 'Not'))
+        """
+        return by_unit(self, unit)
 
     def without_special(self) -> Explanation:
         """The same without special tokens; `left_out` says how much they had."""
@@ -231,3 +285,13 @@ class Explanation(Drawn):
 
     def __repr__(self) -> str:
         return f"<Explanation of {self.target!r} by {self.method}: {len(self)} features, top {self.top(3)}>"
+
+
+def _in_rows(frames: np.ndarray, blank: int) -> np.ndarray:
+    """Frames (frame, row, column, …) beside and below each other, about as many in a row as there are rows."""
+    across = math.ceil(math.sqrt(len(frames)))
+    down = math.ceil(len(frames) / across)
+    whole = np.full((down * across, *frames.shape[1:]), blank, frames.dtype)
+    whole[: len(frames)] = frames
+    rows = [np.concatenate(list(whole[n * across : (n + 1) * across]), 1) for n in range(down)]
+    return np.concatenate(rows, 0)

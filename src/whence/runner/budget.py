@@ -87,7 +87,8 @@ def _seconds(adapter: AbstractAdapter, method: AbstractMethod, example: Example,
     spent = []
     for _ in range(times):
         begin = time.perf_counter()
-        explain_examples(adapter, method, batch, batch_tokens=max(tokens, example.cost))
+        goals = [adapter.default_target(example)] * len(batch)
+        explain_examples(adapter, method, batch, goals, batch_tokens=max(tokens, example.cost))
         if adapter.device.type == "cuda":
             torch.cuda.synchronize(adapter.device)
         spent.append(time.perf_counter() - begin)

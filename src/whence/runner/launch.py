@@ -19,6 +19,7 @@ from whence.extras import need_parquet
 from whence.methods.explaining import as_method
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
+from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import Count, check
@@ -87,7 +88,7 @@ def run(
     scores: str = "float32",
     special_tokens: bool = True,
     truncate: bool = False,
-    generate: int | None = None,
+    generate: Generate | None = None,
     split: str = "train",
     subset: str | None = None,
     limit: int | None = None,
@@ -137,7 +138,8 @@ def run(
     adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
     chosen = as_method(method, **options)
     columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
-    encoding = {"truncate": truncate, **({"generate": generate} if generate is not None else {})}
+    written = checked_generate(generate)
+    encoding = {"truncate": truncate, **({"generate": written} if written is not None else {})}
     if isinstance(target, list | tuple):
         raise InputError("one target for each row stands in a column: pass target_column='…'")
     settings = {

@@ -110,7 +110,7 @@ class WindowExplainer:
             result.error = problem
             return
         result.tokens, result.scores = exp.tokens or None, flat.astype(self.scores)
-        result.word, result.shape = exp.word_ids or None, exp.scores.shape if exp.is_image else None
+        result.word, result.shape = exp.word_ids or None, exp.scores.shape if exp.scores.ndim > 1 else None
         result.prediction = exp.prediction.label or None
         result.probability = exp.prediction.probabilities[0] if exp.prediction.probabilities else None
         result.target, result.target_score = exp.target, exp.target_score

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from whence.data.frames import column
-from whence.methods.attention.attention_method import check_maps, cropped
+from whence.methods.attention.attention_method import check_maps, cropped, refuse_apart
 from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
 from whence.results.maps import AttentionMaps
@@ -26,11 +26,12 @@ def attention(model: Any, inputs: Any, *, text: str | int | Sequence[str] | None
     """
     adapter = load(model)
     examples, single = adapter.encode(column(inputs, text), truncate=truncate)
+    refuse_apart(adapter, "attention")
     method = AttentionLast()
     results = []
     for example in examples:
         batch = adapter.collate([example])
-        captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, None)[1]])
+        captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, adapter.default_target(example))[1]])
         check_maps(captured.maps, "attention")
         layers = cropped(batch, 0, captured)
         tokens = [part.names for part in example.parts]

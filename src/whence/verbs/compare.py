@@ -37,13 +37,13 @@ def compare(
     ('positive', 'negative')
     """
     adapter = load(model)
+    (example,) = _single(adapter, inputs, options, "compare takes one input; call it in a loop for several")
     if target == "all":
-        target = _likeliest(adapter, inputs, 10, options)
+        target = _likeliest(adapter, example, 10)
     targets = target if isinstance(target, (list, tuple)) else [target]
     names = list(methods)
     if not names:
         raise InputError("no method to compare: pass methods=['gi', 'lrp'], say; `whence methods` lists all")
-    (example,) = _single(adapter, inputs, options, "compare takes one input; call it in a loop for several")
     options = {k: v for k, v in options.items() if k not in READING}
     # One example, several targets: methods that can share their forward pass among them.
     by_method = [explain(adapter, [example] * len(targets), name, targets, **options) for name in names]
@@ -54,13 +54,13 @@ def classes(model: Any, inputs: Any, most: int = 10) -> tuple[str, ...]:
     """The classes of a classifier, likeliest first for this input, `most` of them at most."""
     adapter = load(model)
     check("most", most, Count, "classes")
-    return tuple(adapter.spell(index) for index in _likeliest(adapter, inputs, most, {}))
+    (example,) = _single(adapter, inputs, {}, "pass one input; call it in a loop for several")
+    return tuple(adapter.spelled(example, index) for index in _likeliest(adapter, example, most))
 
 
-def _likeliest(adapter: AbstractAdapter, inputs: Any, most: int, options: Mapping[str, Any]) -> list[int]:
+def _likeliest(adapter: AbstractAdapter, example: Example, most: int) -> list[int]:
     """Numbers of the outputs of the highest scores."""
-    examples = _single(adapter, inputs, options, "pass one input; call it in a loop for several")
-    (scores,) = Scorer(adapter).logits(examples)
+    (scores,) = Scorer(adapter).logits([example])
     return [int(i) for i in np.argsort(-scores.reshape(-1), kind="stable")[:most]]
 
 

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -13,13 +15,20 @@ from whence.core.memory import Memory, size_of
 from whence.core.recipe import Recipe
 from whence.data.frames import column, is_series, values_of
 from whence.errors import InputError, WhenceError
+from whence.methods.as_written import streamed
 from whence.methods.explaining import as_method, explain_examples, renamed
+from whence.methods.hopping import hopped
 from whence.methods.method import AbstractMethod
+from whence.methods.tracing import Rows, traced
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
+from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
+from whence.models.writing import CausalLM
 from whence.options import Count, check
-from whence.results import Explanation
+from whence.results import Explanation, Trace
+from whence.results.hops import Hops
+from whence.results.units import Units
 
 __all__ = ["SkippedWarning", "encoding_of", "explain"]
 
@@ -38,8 +47,9 @@ def explain(
     text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
-    continuation: str | None = None,
-    generate: int | None = None,
+    continuation: None = None,
+    generate: None = None,
+    by: Units = "token",
     batch_tokens: int | None = None,
     memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
@@ -56,8 +66,9 @@ def explain(
     text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
-    continuation: str | None = None,
-    generate: int | None = None,
+    continuation: None = None,
+    generate: None = None,
+    by: Units = "token",
     batch_tokens: int | None = None,
     memory: Memory = "auto",
     on_error: Literal["raise"] = "raise",
@@ -75,7 +86,11 @@ def explain(
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
-    generate: int | None = None,
+    generate: Generate | None = None,
+    by: Units = "token",
+    rows: Rows = "token",
+    hops: Hops = 0,
+    on_token: Callable[[str, Explanation], Any] | None = None,
     batch_tokens: int | None = None,
     memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
@@ -92,14 +107,18 @@ def explain(
     special_tokens: bool = True,
     truncate: bool = False,
     continuation: str | None = None,
-    generate: int | None = None,
+    generate: Generate | None = None,
+    by: Units = "token",
+    rows: Rows = "token",
+    hops: Hops = 0,
+    on_token: Callable[[str, Explanation], Any] | None = None,
     batch_tokens: int | None = None,
     memory: Memory = "auto",
     on_error: Literal["raise", "skip"] = "raise",
     progress: bool | None = None,
     **options: Any,
 ) -> Any:
-    """Explain predictions: one input gives one `Explanation`, a list gives a list.
+    """Explain predictions: one input gives one `Explanation` (or a `Trace` of what was written), a list gives a list.
 
     >>> import whence
     >>> exp = whence.explain("sentiment", "a gorgeous, witty, seductive movie")
@@ -110,13 +129,21 @@ def explain(
         model: a loaded model, a name to load, `(module, tokenizer)`, or a module.
         inputs: text, a pair, words, chat messages, encoded tensors, an image; a list or a column of these; a frame.
         method: a name (`whence methods` lists them), a method with options, or a recipe.
-        target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, a function of the outputs; a list
-            or column with one for each input. Default: the prediction; for language models, against the runner-up.
+        target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, `whence.box("cat")`,
+            `whence.region("cat")`, a function of the outputs; a list or column with one for each input. Default: the
+            prediction; for language models, against the runner-up.
         text: of a frame, the column that is explained; two columns for pairs.
         special_tokens: keep [CLS], [SEP], … in the result. What is left out is in `left_out`.
         truncate: cut inputs that are too long instead of raising an error.
         continuation: for language models, the text whose tokens are explained.
-        generate: for language models, generate this many tokens and explain them.
+        generate: for language models, write this many tokens and explain them; or options of its `generate`, such as
+            {"max_new_tokens": 100, "do_sample": True, "temperature": 0.7, "seed": 0, "stop_strings": ["."]}. Without a
+            target, what is written (or continued) gives a `Trace`: each written token, and where it came from.
+        by: units of texts whose tokens are summed: "word", "sentence", "message", "document"; or stretches of the text.
+        rows: of a trace, what its rows are: written tokens, words or sentences. Each costs a backward pass.
+        hops: so many times, or until little is left ("all"), what comes from the model's own text is passed on to where
+            that came from.
+        on_token: called with every written token and its explanation as soon as it is written.
         batch_tokens: tokens in a batch, padding included.
         memory: "auto" holds everything for the backward pass where it fits on the GPU, and else runs as many blocks
             of the model again as needed; "keep", "recompute", or the most that is held, "40GiB". Results are equal.
@@ -129,9 +156,16 @@ def explain(
     size_of(memory)
     check("special_tokens", special_tokens, bool, "explain")
     check("truncate", truncate, bool, "explain")
+    check("rows", rows, Rows, "explain")
     adapter = load(model)
     chosen = as_method(method, **options)
     encoding = encoding_of(adapter, truncate, continuation, generate)
+    if on_token is not None:
+        if generate is None or not isinstance(adapter, CausalLM):
+            raise InputError("on_token= is told of tokens that a language model writes: pass generate= as well")
+        if target is not None or rows != "token" or hops != 0:
+            raise InputError("on_token= is told of single tokens: leave target=, rows= and hops= out")
+        stream = partial(streamed, adapter, chosen, generate=encoding.pop("generate"), on_token=on_token, memory=memory)
     found, single = adapter.attempt(column(inputs, text), **encoding)
     failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
     if failed and (single or on_error == "raise"):
@@ -139,25 +173,42 @@ def explain(
         raise error if single else error.of_input(n) from None
     choices = _choices(target, len(found))
     good = [n for n in range(len(found)) if n not in failed]
-    made = explain_examples(
-        adapter,
-        chosen,
-        [e for e in found if isinstance(e, Example)],
-        [choices[n] for n in good],
-        batch_tokens=batch_tokens,
-        memory=memory,
-        progress=progress,
-        apart=on_error == "skip" and not single,
-    )
-    results: list[Explanation | None] = [None] * len(found)
+    examples = [e for e in found if isinstance(e, Example)]
+    aimed = [choices[n] for n in good]
+    apart = on_error == "skip" and not single
+    traces = (continuation is not None or generate is not None) and target is None and hops == 0
+    if rows != "token" and not traces:
+        raise InputError("rows= are those of a trace: pass generate= or continuation=, without target= and hops=")
+    if traces and not special_tokens:
+        raise InputError(
+            "a trace has all its tokens: leave special_tokens= out, and use trace.span(…).without_special()"
+        )
+    made: list[Any]
+    if hops != 0:
+        made = _one_by_one(lambda e, t: hopped(adapter, chosen, e, t, hops, memory=memory), examples, aimed, apart)
+    elif on_token is not None:
+        made = _one_by_one(lambda e, _: stream(e), examples, aimed, apart)
+    elif traces:
+        draw = partial(traced, adapter, chosen, rows=rows, memory=memory, progress=progress)
+        made = _one_by_one(lambda e, _: draw(e), examples, aimed, apart)
+    else:
+        made = list(explain_examples(
+            adapter, chosen, examples, aimed, batch_tokens=batch_tokens, memory=memory, progress=progress, apart=apart
+        ))  # fmt: skip
+    results: list[Explanation | Trace | None] = [None] * len(found)
     for n, result in zip(good, made, strict=True):
-        if isinstance(result, Explanation):
-            result = renamed(result, method)
-            results[n] = result if special_tokens else result.without_special()
-        elif isinstance(result, WhenceError):
-            failed[n] = result
-        else:
-            raise result
+        try:
+            if isinstance(result, Exception):
+                raise result
+            if isinstance(result, Trace):
+                results[n] = replace(result, whole=renamed(result.whole, method)).by(by)
+            else:
+                named = renamed(result, method)
+                results[n] = (named if special_tokens else named.without_special()).by(by)
+        except WhenceError as error:
+            if not apart:
+                raise error if single else error.of_input(n) from None
+            failed[n] = error
     if failed:
         lines = "; ".join(f"input {n}: {error}" for n, error in sorted(failed.items())[:5])
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
@@ -165,10 +216,25 @@ def explain(
     return results[0] if single else results
 
 
+def _one_by_one(
+    work: Callable[[Example, Any], Any], examples: Sequence[Example], targets: Sequence[Any], apart: bool
+) -> list[Any]:
+    """Each example by itself; with `apart`, an error in the place of what failed."""
+    made: list[Any] = []
+    for example, target in zip(examples, targets, strict=True):
+        try:
+            made.append(work(example, target))
+        except WhenceError as error:
+            if not apart:
+                raise
+            made.append(error)
+    return made
+
+
 def encoding_of(
-    adapter: AbstractAdapter, truncate: bool, continuation: str | None, generate: int | None
+    adapter: AbstractAdapter, truncate: bool, continuation: str | None, generate: Generate | None
 ) -> dict[str, Any]:
-    check("generate", generate, Count | None, "explain")
+    generate = checked_generate(generate)
     if continuation is None and generate is None:
         return {"truncate": truncate}
     if not adapter.writes:

@@ -145,7 +145,7 @@ def _checked_target(adapter: AbstractAdapter, target: Any) -> AbstractTarget:
     if isinstance(goal, Class):
         choices: Sequence[int | str] = (goal.choice,)
     elif isinstance(goal, Contrast):
-        choices = (goal.this, goal.that)
+        choices = (goal.this, *goal.those)
     else:
         choices = ()
     for choice in choices:

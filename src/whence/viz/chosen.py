@@ -22,12 +22,14 @@ def explanation(exp: Explanation) -> Figure:
     if len(parts) > 1:  # the receipt stands once, at the end
         parts[-1] = replace(parts[-1], conservation=exp.conservation, left_out=exp.left_out)
         return Figure(lambda measure: stacked([explanation(one).layout(measure) for one in parts], gap=0))
-    return overlay(exp) if exp.is_image else tokens(exp) if exp.tokens else bars(exp)
+    (one,) = parts
+    return overlay(one) if one.is_image else tokens(one) if one.tokens else bars(one)
 
 
 @figure_of(Comparison)
 def comparison(results: Comparison) -> Figure:
     """One line or one panel per method."""
+    results = Comparison(tuple(exp.laid_out() for exp in results))
     if results[0].is_image:
         return panels(results)
     if len(results[0].apart()) > 1:

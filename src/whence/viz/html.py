@@ -14,7 +14,7 @@ from whence.viz.side_by_side import heading, name_of, special
 from whence.viz.terminal import header, receipt, shares, shown
 from whence.viz.typeset import pieces
 
-__all__ = ["comparison", "fragment"]
+__all__ = ["CARD", "comparison", "fragment"]
 
 SHORT = 400
 """Tokens up to which each carries its style: some viewers of notebooks drop style sheets."""
@@ -37,6 +37,7 @@ def fragment(exp: Explanation) -> str:
 @draws(Comparison, "notebook")
 def comparison(results: Comparison) -> str:
     """One row per explanation, each on its own scale."""
+    results = Comparison(tuple(exp.laid_out() for exp in results))
     if results[0].is_image:
         return f'<div style="{CARD}">{panels(results).svg}</div>'
     size = sum(len(exp) for exp in results)

@@ -11,7 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.results import Comparison, Explanation
 from whence.viz.colour import heat, scale_of
-from whence.viz.drawing import FAINT, Drawing, Raster, Rect, Shape, Text
+from whence.viz.drawing import FAINT, INK, Drawing, Raster, Rect, Shape, Text
 from whence.viz.figure import Figure
 from whence.viz.metrics import Measure, clipped, wrapped
 from whence.viz.token_text import legend
@@ -61,6 +61,9 @@ def _title(exp: Explanation) -> str:
 
 def _notes(exp: Explanation) -> list[str]:
     notes = [f"left out: {exp.left_out:+.4g}"] if exp.left_out else []
+    if exp.parts and exp.parts[0].kind == "frame":
+        tones = ", low tones below" if len(exp.scores) > 1 else ""
+        notes.append(f"from left to right: 0 to {exp.times[-1]:.2f} s{tones}")
     return notes + ([f"receipt: {exp.conservation}"] if exp.conservation else [])
 
 
@@ -79,16 +82,16 @@ def _panels(
             raise InputError("this is no explanation of an image: use whence.viz.tokens(exp)")
     first = found[0]
     high = side * _aspect(first)
-    cells: list[tuple[str, str, np.ndarray, bool]] = []
+    cells: list[tuple[str, str, np.ndarray, bool, Explanation]] = []
     if original and first.image is not None:
-        cells.append(("original", "", first.image, first.image.shape[1] > 2 * side))
+        cells.append(("original", "", first.image, first.image.shape[1] > 2 * side, first))
     several = len({exp.target for exp in found}) > 1
     alone = several and len({exp.method for exp in found}) == 1
     for exp in found:
         own = scale_of(exp.scores) if scale is None else scale
         spread = f"±{own:.2g}" if scale is None and len(found) > 1 else ""
         name, note = (exp.target, spread) if alone else (exp.method, exp.target if several else spread)
-        cells.append((name, note, _veiled(exp, own, smooth, side), smooth))
+        cells.append((name, note, _veiled(exp, own, smooth, side), smooth, exp))
     columns = min(len(cells), max(1, int((960 - 2 * MARGIN + GAP) // (side + GAP))))
     columns = math.ceil(len(cells) / math.ceil(len(cells) / columns))
     shared = scale if scale is not None else scale_of(first.scores) if len(found) == 1 else None
@@ -97,7 +100,7 @@ def _panels(
     lines = wrapped(title, width, measure, 14)
     shapes: list[Shape] = [Text(0, 13 + 18 * n, line, 14, bold=True) for n, line in enumerate(lines)]
     top = 18.0 * len(lines) + 10
-    for n, (name, note, pixels, fine) in enumerate(cells):
+    for n, (name, note, pixels, fine, exp) in enumerate(cells):
         x, y = (n % columns) * (side + GAP), top + (n // columns) * (high + 44)
         shown = clipped(name, side, measure, 12)
         shapes.append(Text(x, y + 12, shown, 12, bold=bool(n) or not original))
@@ -107,6 +110,7 @@ def _panels(
         # a hair of grey around it: white patches at the edge must not dissolve in the page
         shapes.append(Rect(x - 1, y + 19, side + 2, high + 2, "#d8dee4"))
         shapes.append(Raster(x, y + 20, side, high, pixels, fine))
+        shapes += [line.moved(x, y + 20) for line in _boxed(exp, side, high)]
     top += math.ceil(len(cells) / columns) * (high + 44) - 6
     shapes += [shape.moved(0, top) for shape in strip]
     foot = [line for note in notes for line in wrapped(note, width, measure, 10)]
@@ -116,6 +120,22 @@ def _panels(
     top += 14 + (14 * len(foot) + 4 if foot else 0)
     placed = tuple(shape.moved(MARGIN, MARGIN) for shape in shapes)
     return Drawing(width + 2 * MARGIN, top + 2 * MARGIN, placed, f"{title} by {', '.join(e.method for e in found)}")
+
+
+def _boxed(exp: Explanation, width: float, height: float) -> list[Rect]:
+    """The box that is explained, as four lines: dark, with a light one around for dark pictures."""
+    if exp.box is None or exp.image is None:
+        return []
+    tall, wide = exp.image.shape[:2]
+    left, right = (width * v / wide for v in (exp.box.left, exp.box.right))
+    top, bottom = (height * v / tall for v in (exp.box.top, exp.box.bottom))
+    lines = []
+    for thick, colour in ((3.0, "#ffffff"), (1.4, INK)):
+        half = thick / 2
+        across, down = right - left + thick, bottom - top + thick
+        lines += [Rect(left - half, v - half, across, thick, colour) for v in (top, bottom)]
+        lines += [Rect(v - half, top - half, thick, down, colour) for v in (left, right)]
+    return lines
 
 
 def _aspect(exp: Explanation) -> float:

@@ -17,7 +17,6 @@ import numpy as np
 from whence.results import Comparison, Explanation
 from whence.results.explanation_files import to_wire
 from whence.results.showing import draws
-from whence.viz.chosen import explanation
 from whence.viz.colour import scale_of
 from whence.viz.terminal import header, shares
 from whence.viz.typeset import pieces
@@ -25,7 +24,9 @@ from whence.viz.typeset import pieces
 __all__ = ["asset", "document", "page", "shade"]
 
 STYLES = ("whence.css", "palette.css")
-SCRIPTS = ("base.js", "features.js", "text.js", "image.js", "table.js", "panels.js", "details.js", "board.js")
+SCRIPTS = (
+    "base.js", "features.js", "text.js", "image.js", "sound.js", "table.js", "panels.js", "details.js", "board.js",
+)  # fmt: skip
 LEVELS = 24
 """Steps of colour on each side of zero: palette.css has a class for each."""
 
@@ -33,28 +34,38 @@ LEVELS = 24
 @draws(Explanation, "html")
 @draws(Comparison, "html")
 def page(result: Explanation | Sequence[Explanation]) -> str:
-    """Prediction, target switch, coloured tokens or patches, table, receipt and stamp, in one file."""
-    results = [result] if isinstance(result, Explanation) else list(result)
+    """Prediction, target switch, coloured tokens or patches or both, table, receipt and stamp, in one file."""
+    results = [exp.laid_out() for exp in ([result] if isinstance(result, Explanation) else result)]
     first = results[0]
-    title = first.text.strip() if first.text and first.text.strip() else f"{first.target} by {first.method}"
-    if len(first.apart()) > 1:
-        return document(title=title, body="".join(map(_drawn, results)), data={}, scripts=())
+    title = _said(first) or f"{first.target} by {first.method}"
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
-        body=f'<div id="whence-board" class="w-board"><noscript>{_still(first)}</noscript></div>',
+        body=f'<div id="whence-board" class="w-board"><noscript>{_still(results[0])}</noscript></div>',
         data={"explanations": _shared(results)},
         scripts=(*SCRIPTS, "report.js"),
     )
 
 
-def _drawn(exp: Explanation) -> str:
-    """Text and picture of one explanation, one below the other, and how much each has."""
-    return f"<section>{explanation(exp).svg}<p>{html.escape(shares(exp))}</p></section>"
+def _said(exp: Explanation) -> str:
+    """The text that is explained; what was read with a picture, from its tokens."""
+    if exp.text is not None:
+        return exp.text.strip()
+    texts = [one for one in exp.apart() if not one.is_image] if len(exp.parts) > 1 else []
+    kept = (p for one in texts for p in pieces(one) if not (one.special and one.special[p.token]))
+    return "".join(p.gap + p.text for p in kept).strip()
 
 
-def document(*, title: str, body: str, data: dict[str, Any], scripts: Sequence[str], more: str = "") -> str:
+def document(
+    *,
+    title: str,
+    body: str,
+    data: dict[str, Any],
+    scripts: Sequence[str],
+    styles: Sequence[str] = (),
+    more: str = "",
+) -> str:
     """A page around `body` with styles, scripts and data inside; `more` are further elements, escaped already."""
-    style = "\n".join(asset(name) for name in STYLES)
+    style = "\n".join(asset(name) for name in (*STYLES, *styles))
     script = "\n".join(asset(name) for name in scripts)
     policy = (
         f"default-src 'none'; script-src '{_hash(script)}'; style-src '{_hash(style)}'; img-src data: blob:; "
@@ -107,20 +118,23 @@ def _short(scores: np.ndarray) -> list[Any]:
 
 
 def _still(exp: Explanation) -> str:
-    """What is seen without JavaScript: the coloured text, or the numbers of the patches."""
+    """What is seen without JavaScript: the coloured text, the numbers of the patches, or both."""
+    parts = exp.apart()
+    body = "".join(map(_drawn, parts)) + (f"<p>{html.escape(shares(exp))}</p>" if len(parts) > 1 else "")
+    return f'<div class="w-card"><h3>{html.escape(header(exp))}</h3>{body}</div>'
+
+
+def _drawn(exp: Explanation) -> str:
     if exp.is_image or not exp.tokens:
         rows = exp.scores if exp.is_image else exp.scores[:, None]
         cells = "".join("<tr>" + "".join(f"<td>{s:+.3g}</td>" for s in row) + "</tr>" for row in rows)
-        body = f'<table class="w-table">{cells}</table>'
-    else:
-        scale = scale_of(exp.scores)
-        body = '<div class="w-text" dir="auto">' + "".join(
-            f'{html.escape(p.gap)}<span class="w-t {shade(float(s), scale)}" title="{s:+.4g}">'
-            f"{html.escape(p.text)}</span>"
-            for p, s in zip(pieces(exp), exp.scores, strict=True)
-        )
-        body += "</div>"
-    return f'<div class="w-card"><h3>{html.escape(header(exp))}</h3>{body}</div>'
+        return f'<table class="w-table">{cells}</table>'
+    scale = scale_of(exp.scores)
+    spans = "".join(
+        f'{html.escape(p.gap)}<span class="w-t {shade(float(s), scale)}" title="{s:+.4g}">{html.escape(p.text)}</span>'
+        for p, s in zip(pieces(exp), exp.scores, strict=True)
+    )
+    return f'<div class="w-text" dir="auto">{spans}</div>'
 
 
 def shade(score: float, scale: float) -> str:

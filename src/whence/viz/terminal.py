@@ -5,6 +5,7 @@ from __future__ import annotations
 import unicodedata
 from dataclasses import replace
 
+import numpy as np
 from rich.console import Group
 from rich.text import Text
 
@@ -13,9 +14,11 @@ from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.typeset import pieces
 
-__all__ = ["body", "header", "picture", "plain", "receipt", "render", "shares", "shown", "tokens"]
+__all__ = ["body", "header", "picture", "plain", "printable", "receipt", "render", "shares", "shown", "tokens"]
 
-NAMES = {"token": "text", "patch": "picture", "pixel": "picture"}
+PIECES = 12
+"""Lines for a sound."""
+NAMES = {"token": "text", "patch": "picture", "pixel": "picture", "frame": "sound"}
 """What features of a kind belong to."""
 
 
@@ -27,7 +30,7 @@ def header(exp: Explanation) -> str:
         parts.append(f"prediction: {exp.prediction.label}{share}")
     parts.append(f"target: {exp.target} = {exp.target_score:+.4f}")
     parts.append(f"method: {exp.method}")
-    return _printable("   ".join(parts))
+    return printable("   ".join(parts))
 
 
 def tokens(exp: Explanation, scale: float | None = None) -> Text:
@@ -40,13 +43,13 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
             text.append("\n")
         else:
             text.append(piece.gap, style="on rgb(255,255,255)")  # paper: zero is white in dark terminals as well
-        text.append(_printable(piece.text), style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
+        text.append(printable(piece.text), style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
     return text
 
 
-def _printable(text: str) -> str:
+def printable(text: str, keep: str = "") -> str:
     """Without the control characters that terminals obey: a token can't move the cursor or clear the screen."""
-    return "".join("\ufffd" if unicodedata.category(char) == "Cc" else char for char in text)
+    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in keep else char for char in text)
 
 
 def picture(exp: Explanation) -> Text:
@@ -90,16 +93,27 @@ def render(exp: Explanation) -> Group:
     return Group(*lines)
 
 
+def _strongest(sound: Explanation) -> list[str]:
+    """The pieces of a sound that say most, in their order; of hundreds nobody reads all."""
+    scores = sound.scores.reshape(-1)
+    kept = np.sort(np.argsort(-np.abs(scores), kind="stable")[:PIECES])
+    lines = [f"{scores[i]:+.4f}\t{sound.feature(int(i))}" for i in kept]
+    rest = len(scores) - len(kept)
+    return [*lines, f"{scores.sum() - scores[kept].sum():+.4f}\t({rest} other pieces)"] if rest else lines
+
+
 @draws(Explanation, "txt")
 def plain(exp: Explanation) -> str:
-    """One line per feature: score, tab, feature."""
+    """One line per feature: score, tab, feature. Of a sound, the strongest."""
     lines = [header(exp)]
     for one in (together := exp.apart()):
-        if one.is_image:
+        if one.parts and one.parts[0].kind == "frame":
+            lines += _strongest(one)
+        elif one.is_image and len(one.scores) > 1:
             lines += ["  ".join(f"{s:+.3f}" for s in row) for row in one.scores]
         else:
-            names = one.tokens or [f"feature {i}" for i in range(len(one))]
-            lines += [f"{score:+.4f}\t{name}" for name, score in zip(names, one.scores, strict=True)]
+            scores = one.scores.reshape(-1)
+            lines += [f"{score:+.4f}\t{one.feature(i)}" for i, score in enumerate(scores)]
     lines += [shares(exp)] if len(together) > 1 else []
     if exp.left_out:
         lines.append(f"{exp.left_out:+.4f}\t(left out)")

@@ -2,9 +2,10 @@
 
 app        addresses to work                settings   models, runs and limits
 requests   what goes in                     answers    what comes out
-jobs       a queue with back-pressure       errors     every answer that is not a success
+jobs       a queue with back-pressure       refusals   every answer that is not a success
 catalogue  models and methods by name       security   headers, hosts, size of requests
-inputs     texts and images from requests   explaining, attention, figures, runs   the work
+inputs     what a model is given            uploads, images, sounds   files in requests
+answer_explain, answer_attention, figures, runs   the work
 docs       the API's documentation          pages      files of the page
 serving    the server process
 

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import base64
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from whence.errors import WhenceError
 from whence.verbs.attention import attention
-from whence.web.catalogue import Catalogue, kind_of
+from whence.web.catalogue import Catalogue
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, of_library
 from whence.web.requests import AttentionRequest
@@ -21,9 +22,9 @@ __all__ = ["answered"]
 def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
     """The answer of /api/attention."""
     adapter = catalogue.model(request.model)
-    item = input_of(adapter, request.text, request.pair, request.image, limits)
-    if kind_of(adapter) != "image":
-        check_tokens(adapter, request.text or "", request.pair, limits.attention_tokens)
+    item = input_of(adapter, request, limits)
+    if request.text is not None:
+        check_tokens(adapter, request.text, request.pair, limits.attention_tokens)
     try:
         maps = attention(adapter, item)
     except WhenceError as error:
@@ -41,16 +42,18 @@ def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) ->
         "layers": len(maps),
         "heads": chosen.shape[0],
         "streams": list(maps.streams),
-        "query_tokens": list(query) or _patches(chosen.shape[1]),
-        "key_tokens": list(key) or _patches(chosen.shape[2]),
+        "query_tokens": _names(query, chosen.shape[1]),
+        "key_tokens": _names(key, chosen.shape[2]),
         "layer": request.layer,
         "maps": base64.b64encode(scaled.tobytes()).decode(),
         "maxima": [float(m) if np.isfinite(m) else None for m in maxima],
     }
 
 
-def _patches(count: int) -> list[str]:
-    """Names for the tokens of an image: its patches in rows, after tokens such as [CLS]."""
+def _names(tokens: Sequence[str], count: int) -> list[str]:
+    """Names for the tokens of a map: those of the text, or the patches of an image, after tokens such as [CLS]."""
+    if len(tokens) == count:
+        return list(tokens)
     side = int(count**0.5)
     extra = count - side * side
     names = ["[CLS]"] if extra == 1 else [f"token {n}" for n in range(extra)]

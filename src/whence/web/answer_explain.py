@@ -10,11 +10,12 @@ import torch
 from whence.errors import EmptyInputError, InputTooLongError, UnknownNameError, WhenceError
 from whence.models import AbstractAdapter
 from whence.models.targets import contrast
+from whence.models.word_targets import span
 from whence.results import Comparison, Explanation
 from whence.results.explanation_files import to_wire
 from whence.verbs.compare import classes
 from whence.verbs.explain import explain
-from whence.web.catalogue import Catalogue, kind_of
+from whence.web.catalogue import Catalogue
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, logged, of_library
 from whence.web.requests import ContrastBody, ExplainRequest
@@ -60,7 +61,7 @@ def answered(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> d
 def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> tuple[Comparison, list[dict[str, str]]]:
     """Explanations by target and method, and the methods that failed. At least one did not."""
     adapter = catalogue.model(request.model)
-    item = input_of(adapter, request.text, request.pair, request.image, limits)
+    item = input_of(adapter, request, limits)
     options: dict[str, Any] = {"special_tokens": request.special_tokens, "progress": False}
     if request.continuation is not None or request.generate is not None:
         _check_writes(adapter, request, limits)
@@ -81,7 +82,7 @@ def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> t
             failures.append((method, of_library(error)))
         except torch.OutOfMemoryError:
             message = "There is not enough memory for this method on this input."
-            failures.append((method, ApiError(413, "too_large", message, "Send a shorter text or a smaller image.")))
+            failures.append((method, ApiError(413, "too_large", message, "Send a smaller input.")))
         except Exception as error:
             failures.append((method, logged(error, f"method {method}")))
     if not made:
@@ -93,7 +94,9 @@ def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> t
 def _explained(
     adapter: AbstractAdapter, item: Any, method: str, targets: list[Any], options: dict[str, Any]
 ) -> list[Explanation]:
-    """One explanation per target, all in one batch."""
+    """One explanation per target, all in one batch. What a model wrote is explained as a whole."""
+    if options.get("generate") is not None or options.get("continuation") is not None:
+        targets = [span() if target is None else target for target in targets]
     if len(targets) == 1:
         return [explain(adapter, item, method, targets[0], **options)]
     made: list[Explanation] = explain(adapter, [item] * len(targets), method, targets, **options)
@@ -118,7 +121,7 @@ def _targets(request: ExplainRequest, adapter: AbstractAdapter, item: Any, limit
     if given is None:
         return [None]
     if given == "all":
-        found = classes(adapter, item, limits.targets) if kind_of(adapter) != "generation" else ()
+        found = classes(adapter, item, limits.targets) if not adapter.speaks else ()
         if not found:
             raise ApiError(
                 422, "invalid", "targets: this model has no classes to go through.",

@@ -31,19 +31,27 @@ class ErrorBody(BaseModel):
     error: ErrorDetail
 
 
+class ExampleInput(BaseModel):
+    """What a request may hold; images and sounds by their address on this server."""
+
+    text: str | None = None
+    image: str | None = None
+    sound: str | None = None
+
+
 class ModelInfo(BaseModel):
     name: str
     task: str
-    kind: Literal["text", "image", "generation"]
+    kind: Literal["text", "image", "sound", "image_text", "generation"]
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
     max_tokens: int | None
-    examples: list[str] = Field(description="Texts; for image models, addresses of images on this server.")
+    methods: list[str] = Field(description="Those that can explain it.")
+    examples: list[ExampleInput]
 
 
 class MethodInfo(BaseModel):
     name: str
     summary: str
-    kinds: list[str] = Field(description="Kinds of model it serves.")
     slow: bool = Field(description="Takes many passes of the model.")
     class_specific: bool = Field(description="Whether another target gives another explanation.")
 
@@ -56,6 +64,9 @@ class LimitsInfo(BaseModel):
     attention_tokens: int
     image_bytes: int
     image_pixels: int
+    sound_bytes: int
+    sound_seconds: float
+    sound_samples: int
     methods: int
     targets: int
     generate: int
@@ -107,11 +118,14 @@ class Wire(BaseModel):
     target: str
     target_score: float | None
     tokens: list[str]
-    scores: list[Any] = Field(description="One number per token, or rows of numbers, one per patch of the image.")
+    scores: list[Any] = Field(
+        description="One number per token or piece of time, or rows of numbers, one per patch of the image; those of "
+        "several inputs follow each other, as `parts` says."
+    )
     prediction: PredictionBody
     conservation: dict[str, Any] | None = Field(description="Where the explained score went.")
     words: list[WordBody] | None
-    image: str | None = Field(description="The image as the model saw it, a data URL.")
+    image: str | None = Field(description="The image as the model saw it, or a drawing of the sound: a data URL.")
 
 
 class Failure(BaseModel):

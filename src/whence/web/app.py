@@ -37,7 +37,7 @@ __all__ = ["create_app"]
 REASONS = {
     400: "The body is not JSON.",
     404: "No such model, run or row.",
-    413: "Too large: the text, the image or the whole request.",
+    413: "Too large: the text, the image, the sound or the whole request.",
     415: "The body is not said to be JSON.",
     421: "The server does not go by the name in the Host header.",
     422: "Not as described here, or the model can't explain it.",
@@ -59,11 +59,11 @@ Name = Annotated[str, Path(max_length=200, description="From /api/runs.")]
 
 
 def create_app(settings: Settings | None = None) -> FastAPI:
-    """A server for the given models and runs. Every model is loaded here."""
+    """A server for the given models and runs. Models are loaded here; bundled ones, but the first, when asked for."""
     settings = settings or Settings()
     limits = settings.limits
     catalogue, runs = Catalogue(settings), Runs(settings.runs)
-    catalogue.load_all()
+    catalogue.load()
     jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds)
     readers = Jobs(READERS, limits.queue, limits.seconds)  # files need no model, so they do not wait for one
 
@@ -99,7 +99,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
 
 def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: Limits) -> None:
     @app.get("/api/info", response_model=Info, response_description="Done.", responses=_refusals())
-    async def info() -> Any:
+    def info() -> Any:  # in a thread: it may be the first to ask for a model
         """What this server has: models, methods, limits and runs."""
         return JSONResponse(
             {

@@ -9,23 +9,39 @@ from typing import Any
 
 from whence.errors import InputError, UnknownNameError
 from whence.methods import methods as registered
+from whence.methods.attention.attention_method import AbstractAttentionMethod
 from whence.methods.listing import lines
 from whence.methods.method import class_of
-from whence.models import AbstractAdapter, load
+from whence.models import BUNDLED, AbstractAdapter, load
+from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
 
-__all__ = ["Catalogue", "kind_of"]
+__all__ = ["READS", "Catalogue", "kind_of"]
 
 DEFAULT_METHODS = ("lrp", "gi", "gae", "rollout")
-KINDS = ("text", "image", "generation")
+READS = {
+    "text": ("text",),
+    "generation": ("text",),
+    "image": ("image",),
+    "sound": ("sound",),
+    "image_text": ("image", "text"),
+}
+"""Kinds of model, and what a request gives them."""
 SENTENCES = (
     "a gorgeous, witty, seductive movie",
     "It is not a good film: the plot is dull and the jokes are worse.",
     "I expected to hate it, but the cast won me over.",
 )
 PROMPTS = ("The capital of France is", "Once upon a time there was a")
-DIGITS = tuple(f"/examples/digit-{n}.png" for n in (3, 7, 8))
+DIGITS = tuple("0123456789")
+CALLS = ("rising", "falling", "trill", "double")
+SCENES = (
+    ("/examples/shapes-1.png", "which shape is the one in black"),
+    ("/examples/shapes-2.png", "which shape is the one in purple"),
+    ("/examples/shapes-2.png", "which side is the one in purple"),
+    ("/examples/shapes-3.png", "which side is the one in yellow"),
+)
 
 
 class Catalogue:
@@ -42,10 +58,15 @@ class Catalogue:
     def __iter__(self) -> Any:
         return iter(self._given)
 
-    def load_all(self) -> None:
-        """Load every model now, so that what can't be loaded is known before the first request."""
-        for name in self._given:
-            self.model(name)
+    def load(self) -> None:
+        """Load the models now, so that what can't be loaded is known before the first request.
+
+        Bundled ones can be, as they are: all but the first wait until they are asked for.
+        """
+        as_they_are = self._loading.get("task") is None
+        for n, (name, given) in enumerate(self._given.items()):
+            if n == 0 or not (as_they_are and isinstance(given, str) and given in BUNDLED):
+                self.model(name)
 
     def model(self, name: str) -> AbstractAdapter:
         """The model of that name; only those given at start have one."""
@@ -74,14 +95,15 @@ class Catalogue:
             "task": adapter.task,
             "kind": kind,
             "labels": list(adapter.labels) if kind != "generation" else [],
-            "max_tokens": None if kind == "image" else min(limit or most_tokens, most_tokens),
-            "examples": list(_examples(adapter, kind)),
+            "max_tokens": min(limit or most_tokens, most_tokens) if "text" in READS[kind] else None,
+            "methods": [n for n in self.methods if _can(n, adapter)],
+            "examples": _examples(adapter, kind),
         }
 
     def describe_methods(self) -> list[dict[str, Any]]:
         summaries = dict(lines())
         return [
-            {"name": n, "summary": summaries[n], "kinds": list(KINDS), "slow": _is_slow(n), "class_specific": _made(n)}
+            {"name": n, "summary": summaries[n], "slow": _is_slow(n), "class_specific": class_of(n).class_specific}
             for n in self.methods
         ]
 
@@ -110,20 +132,31 @@ def _named(models: tuple[str, ...] | Mapping[str, Any]) -> dict[str, Any]:
 
 
 def kind_of(adapter: AbstractAdapter) -> str:
-    """How the page treats a model: by text, by image, or as one that writes on."""
-    return "image" if adapter.kind == "image" else "generation" if adapter.speaks else "text"
+    """How the page treats a model: by what it reads, or as one that writes on."""
+    if isinstance(adapter, ImageTextLM):
+        return "image_text"
+    if adapter.kind in ("image", "sound"):
+        return adapter.kind
+    return "generation" if adapter.speaks else "text"
 
 
-def _examples(adapter: AbstractAdapter, kind: str) -> tuple[str, ...]:
+def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
+    """Inputs to begin with, as requests name them; of bundled models, those that they were made for."""
     if kind == "image":
-        return DIGITS if adapter.labels == tuple("0123456789") else ()
+        return [{"image": f"/examples/digit-{n}.png"} for n in (3, 7, 8)] if adapter.labels == DIGITS else []
+    if kind == "sound":
+        return [{"sound": f"/examples/{call}.wav"} for call in CALLS] if adapter.labels == CALLS else []
+    if kind == "image_text":
+        return [{"image": image, "text": text} for image, text in SCENES]
     if adapter.speaks and not adapter.writes:
-        return (f"The capital of France is {adapter.blank or '[MASK]'}.",)
-    return PROMPTS if kind == "generation" else SENTENCES
+        return [{"text": f"The capital of France is {adapter.blank or '[MASK]'}."}]
+    return [{"text": text} for text in (PROMPTS if kind == "generation" else SENTENCES)]
 
 
-def _made(name: str) -> bool:
-    return class_of(name).class_specific
+def _can(name: str, adapter: AbstractAdapter) -> bool:
+    """Whether a method can explain what the page asks of a model; some need attention that is over all of it."""
+    apart = adapter.reads_apart or (isinstance(adapter, ImageTextLM) and adapter.sees_apart)
+    return not (apart and issubclass(class_of(name), AbstractAttentionMethod))
 
 
 def _is_slow(name: str) -> bool:

@@ -59,6 +59,7 @@ def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Non
         _variant(fields["text"], "string")["maxLength"] = limits.characters
         _variant(fields["pair"], "string")["maxLength"] = limits.characters
         _variant(fields["image"], "string")["maxLength"] = limits.image_bytes * 4 // 3
+        _variant(fields["sound"], "string")["maxLength"] = limits.sound_bytes * 4 // 3
         if "methods" in fields:
             fields["methods"]["maxItems"] = limits.methods
             fields["methods"]["items"]["enum"] = list(catalogue.methods)

@@ -1,34 +1,47 @@
-"""The input of a request: a text as it is, an image from its bytes. Nothing is opened by name."""
+"""The input of a request: a text as it is, an image or a sound from its bytes. Nothing is opened by name."""
 
 from __future__ import annotations
 
-import base64
-import binascii
-import io
-import re
-import warnings
 from typing import Any
 
 from whence.models import AbstractAdapter
-from whence.web.catalogue import kind_of
+from whence.web.catalogue import READS, kind_of
+from whence.web.images import decoded
 from whence.web.refusals import ApiError
+from whence.web.requests import InputRequest
 from whence.web.settings import Limits
+from whence.web.sounds import heard_in
 
-__all__ = ["check_tokens", "decoded", "input_of"]
+__all__ = ["check_tokens", "input_of"]
 
-LONGEST = 50
-"""Processors that scale the shorter side to a fixed size would make a strip of pixels into a gigantic image."""
-FORMATS = ("PNG", "JPEG", "WEBP", "GIF", "BMP")
+NAMES = {"text": "text", "image": "images", "sound": "sounds"}
+HINTS = {
+    "text": "Send text alone.",
+    "image": "Send image, as base64, and nothing else.",
+    "sound": "Send sound, as base64, and nothing else.",
+    "image_text": "Send image, as base64, and text.",
+}
 
 
-def input_of(adapter: AbstractAdapter, text: str | None, pair: str | None, image: str | None, limits: Limits) -> Any:
-    """What the model is given: a text, a pair of texts, or a picture."""
-    if kind_of(adapter) == "image":
-        if image is None or text is not None or pair is not None:
-            raise ApiError(422, "wrong_input", "This model reads images.", "Send image, as base64, and no text.")
-        return decoded(image, limits)
-    if text is None or image is not None:
-        raise ApiError(422, "wrong_input", "This model reads text.", "Send text, and no image.")
+def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits) -> Any:
+    """What the model is given: a text, a pair of texts, a picture, a picture with a text, or a sound."""
+    kind = kind_of(adapter)
+    reads = READS[kind]
+    given = {name for name in NAMES if getattr(request, name) is not None}
+    if given != set(reads) or (request.pair is not None and reads != ("text",)):
+        what = " with ".join(NAMES[name] for name in reads)
+        raise ApiError(422, "wrong_input", f"This model reads {what}.", HINTS.get(kind, HINTS["text"]))
+    if request.text is not None:
+        _check_text(adapter, request.text, request.pair, limits)
+    if request.sound is not None:
+        return heard_in(request.sound, limits)
+    if request.image is not None:
+        picture = decoded(request.image, limits)
+        return picture if request.text is None else {"image": picture, "text": request.text}
+    return request.text if request.pair is None else (request.text, request.pair)
+
+
+def _check_text(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> None:
     for part in (text, pair or ""):
         if len(part) > limits.characters:
             raise ApiError(
@@ -38,7 +51,6 @@ def input_of(adapter: AbstractAdapter, text: str | None, pair: str | None, image
     if not text.strip():
         raise ApiError(422, "empty", "The text is empty: there is nothing to explain.", "Send some text.")
     check_tokens(adapter, text, pair, limits.tokens)
-    return text if pair is None else (text, pair)
 
 
 def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: int, more: int = 0) -> None:
@@ -50,64 +62,3 @@ def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: in
     count += more
     if count > limit:
         raise ApiError(413, "too_long", f"The text has {count:,} tokens; the limit is {limit:,}.", "Shorten the text.")
-
-
-def decoded(data: str, limits: Limits) -> Any:
-    """A picture from base64 or a data URL; upright, and on white where it is transparent."""
-    from PIL import Image, ImageOps, UnidentifiedImageError
-
-    raw = _bytes(data, limits.image_bytes)
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is below
-            picture = Image.open(io.BytesIO(raw), formats=FORMATS)
-        if picture.width * picture.height > limits.image_pixels:
-            raise ApiError(
-                413, "too_large", f"The image has {picture.width:,} × {picture.height:,} pixels; the limit is "
-                f"{limits.image_pixels:,} altogether.", "Make it smaller.",
-            )  # fmt: skip
-        if max(picture.size) > LONGEST * min(picture.size):
-            raise ApiError(
-                422, "bad_image", f"The image is more than {LONGEST} times as long as it is wide, or as wide as long.",
-                "Cut it to the part that matters.",
-            )  # fmt: skip
-        picture.load()
-        upright = ImageOps.exif_transpose(picture)
-        if "A" in upright.getbands() or "transparency" in upright.info:
-            shown = upright.convert("RGBA")
-            white = Image.new("RGBA", shown.size, "white")
-            return Image.alpha_composite(white, shown).convert("RGB")
-        return upright.convert("RGB") if upright.mode not in ("L", "RGB") else upright
-    except UnidentifiedImageError:
-        raise _unreadable("it is not an image of a format that is read here") from None
-    except Image.DecompressionBombError:
-        raise ApiError(413, "too_large", "The image has too many pixels.", "Make it smaller.") from None
-    except ApiError:
-        raise
-    except Exception as error:  # Pillow's readers answer broken files with whatever they stumbled over
-        raise _unreadable(str(error)[:100]) from None
-
-
-def _bytes(data: str, most: int) -> bytes:
-    match = re.match(r"data:[\w.+-]+/[\w.+-]+(;[\w=.+-]+)*;base64,", data[:200])
-    if data[:5].lower() == "data:" and not match:
-        raise _unreadable("the data URL is not base64")
-    body = data[match.end() :] if match else data
-    if len(body) > most * 4 // 3 + 8:
-        raise ApiError(413, "too_large", f"The image file is larger than {most:,} bytes.", "Make it smaller.")
-    try:
-        raw = base64.b64decode("".join(body.split()), validate=True)
-    except (binascii.Error, ValueError):
-        raise _unreadable("it is not base64") from None
-    if len(raw) > most:
-        raise ApiError(413, "too_large", f"The image file is larger than {most:,} bytes.", "Make it smaller.")
-    return raw
-
-
-def _unreadable(why: str) -> ApiError:
-    return ApiError(
-        422,
-        "bad_image",
-        f"The image can't be read: {why}.",
-        "Send PNG, JPEG, WebP, GIF or BMP as base64 or a data URL.",
-    )

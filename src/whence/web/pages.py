@@ -17,6 +17,7 @@ TYPES = {
     "js": "text/javascript; charset=utf-8",
     "svg": "image/svg+xml",
     "png": "image/png",
+    "wav": "audio/wav",
     "ico": "image/x-icon",
     "woff2": "font/woff2",
     "json": "application/json",

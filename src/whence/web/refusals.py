@@ -46,7 +46,7 @@ def of_library(error: WhenceError) -> ApiError:
         message, _, known = str(error).partition(" Known: ")
         return ApiError(422, f"unknown_{error.kind}", message, f"Known: {known[:500]}")
     if isinstance(error, InputTooLongError):
-        return ApiError(413, "too_long", str(error).split(". ")[0] + ".", "Shorten the text.")
+        return ApiError(413, "too_long", str(error).split(". ")[0] + ".", "Shorten the input.")
     if isinstance(error, EmptyInputError):
         return ApiError(422, "empty", str(error), "Send some text.")
     if isinstance(error, MissingExtraError):

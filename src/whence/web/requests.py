@@ -6,7 +6,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["AttentionRequest", "ContrastBody", "ExplainRequest", "FigureRequest"]
+__all__ = ["AttentionRequest", "ContrastBody", "ExplainRequest", "FigureRequest", "InputRequest"]
 
 
 def _whole(text: str) -> str:
@@ -46,7 +46,7 @@ class ContrastBody(_Request):
 
 
 class InputRequest(_Request):
-    """A model and what it is given: a text or an image."""
+    """A model and what it is given: a text, an image, an image with a text, or a sound."""
 
     model: Name = Field(description="A name from /api/info.", examples=["sentiment"])
     text: Text | None = Field(
@@ -58,6 +58,10 @@ class InputRequest(_Request):
     image: str | None = Field(
         default=None,
         description="For models that read images: PNG, JPEG, WebP, GIF or BMP as base64 or as a data URL.",
+    )
+    sound: str | None = Field(
+        default=None,
+        description="For models that hear: WAV, FLAC, OGG or MP3 as base64 or as a data URL.",
     )
 
 

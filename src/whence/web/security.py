@@ -17,6 +17,7 @@ CONTENT_POLICY = "; ".join(
         "script-src 'self'",
         "style-src 'self'",
         "img-src 'self' data: blob:",
+        "media-src 'self' data:",
         "connect-src 'self'",
         "frame-ancestors 'none'",
         "base-uri 'none'",
@@ -115,7 +116,7 @@ class Guard:
             413,
             "too_large",
             f"The request is larger than {self.body_bytes:,} bytes, the limit of this server.",
-            "Send a shorter text or a smaller image; GET /api/info has the limits.",
+            "Send a shorter text, a smaller image or a shorter sound; GET /api/info has the limits.",
         )
 
 

@@ -7,6 +7,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from whence.models import BUNDLED
+
 __all__ = ["Limits", "Settings"]
 
 
@@ -24,6 +26,11 @@ class Limits:
     """Of an image file."""
     image_pixels: int = 40_000_000
     """Of an image once it is unpacked: a small file can hold a huge one."""
+    sound_bytes: int = 10_000_000
+    """Of a sound file."""
+    sound_seconds: float = 30.0
+    sound_samples: int = 20_000_000
+    """Of a sound once it is unpacked, over all its channels."""
     methods: int = 8
     targets: int = 12
     generate: int = 64
@@ -36,14 +43,14 @@ class Limits:
     @property
     def body_bytes(self) -> int:
         """The largest body within these limits: base64 takes 4/3, JSON escapes up to 12 bytes per character."""
-        return max(self.image_bytes * 4 // 3, self.characters * 12) + 64 * 1024
+        return max(self.image_bytes, self.sound_bytes) * 4 // 3 + self.characters * 12 + 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)
 class Settings:
     """A server. Models are names for `whence.load`, or loaded models by the name they shall have."""
 
-    models: tuple[str, ...] | Mapping[str, Any] = ("sentiment", "digits")
+    models: tuple[str, ...] | Mapping[str, Any] = BUNDLED
     runs: tuple[str | Path, ...] = ()
     """Folders written by `whence run`."""
     methods: tuple[str, ...] | None = None

@@ -178,3 +178,13 @@ def test_books_close_wherever_the_input_lies(values: list[float], name: str, rec
     done = explain(f, x, recipes[recipe])
     size = float(f(x).abs().max()) * (1 + float(x.abs().max()))
     assert float(books(done).abs()) <= 1e-12 * (1 + size)  # a few roundings of the largest term
+
+
+def test_a_square_that_gates_leaves_its_input_alone() -> None:
+    """relu(x)² · u, whose slope is relu(x) itself: what torch keeps of the ReLU is not written over."""
+    x = normal(2, 4, 6)
+    done = explain(lambda x: torch.square(torch.relu(2 * x)) * x.flip(-1), x)
+    torch.testing.assert_close(
+        done.relevance["x"], explain(lambda x: torch.relu(2 * x).pow(2) * x.flip(-1), x).relevance["x"]
+    )
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)

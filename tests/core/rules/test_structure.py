@@ -226,3 +226,30 @@ def test_every_recipe_has_a_table_with_the_same_functions(name: str) -> None:
 def test_choices_and_mixtures_keep_the_books(function: Callable[[Tensor], Tensor]) -> None:
     done = explain(function, normal(2, 4, 6), "exact")
     torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
+
+
+GRID = normal(2, 3, 5, 2, seed=9).tanh()
+
+
+def sampled(x: Tensor, grid: Tensor) -> Tensor:
+    return F.grid_sample(x.view(2, 1, 4, 6), grid, align_corners=False)
+
+
+def looks_for_itself(x: Tensor, held: Tensor | None = None) -> Tensor:
+    """Deformable attention: the values say where to look."""
+    grid = (GRID + x.mean((1, 2)).view(2, 1, 1, 1) * 0.1) if held is None else held
+    return sampled(x, grid)
+
+
+def test_where_to_look_is_held_as_attention_is() -> None:
+    x = normal(2, 4, 6, seed=1)
+    held = GRID + x.mean((1, 2)).view(2, 1, 1, 1) * 0.1
+    for name in ("exact", "ah", "attn_lrp"):
+        done = explain(looks_for_itself, x, name)
+        torch.testing.assert_close(done.relevance["x"], reference(lambda x: looks_for_itself(x, held), x), **CLOSE)
+        torch.testing.assert_close(books(done), torch.zeros(2, dtype=x.dtype), **CLOSE)
+    plain = explain(looks_for_itself, x, "gi")
+    torch.testing.assert_close(plain.relevance["x"], reference(looks_for_itself, x), **CLOSE)
+    torch.testing.assert_close(books(plain), torch.zeros(2, dtype=x.dtype), **CLOSE)
+    fixed = explain(lambda x: sampled(x, GRID), x)
+    torch.testing.assert_close(fixed.relevance["x"], reference(lambda x: sampled(x, GRID), x), **CLOSE)

@@ -46,9 +46,7 @@ def test_gae_of_a_given_decoder_sequence(name):
 
 def test_gae_of_a_continuation_is_read_from_every_token_that_predicts_it():
     module, tokenizer = small.t5(), small.wordpiece()
-    exp = whence.explain(
-        (module, tokenizer), "a good film", "gae", whence.span(against_runner_up=False), continuation="not bad"
-    )
+    exp = whence.explain((module, tokenizer), "a good film", "gae", whence.span(score="logit"), continuation="not bad")
     chosen = tokenizer(text_target="not bad")["input_ids"]
     inputs = {
         "input_ids": tokenizer("a good film", return_tensors="pt")["input_ids"],

@@ -65,7 +65,7 @@ def test_the_last_token_is_that_of_the_example_not_of_the_batch():
 
 def test_a_given_continuation_is_read_from_all_the_tokens_that_predict_it():
     module, tokenizer = small.llama(), small.bytelevel()
-    exps = explained((module, tokenizer), "bad", whence.span(against_runner_up=False), continuation="dog")
+    exps = explained((module, tokenizer), "bad", whence.span(score="logit"), continuation="dog")
     d, o, g = tokenizer("dog")["input_ids"]
     target = lambda out: out.logits[:, 2, d] + out.logits[:, 3, o] + out.logits[:, 4, g]
     assert_rows(exps, module, ids(tokenizer, "baddo"), target, [2, 3, 4])
@@ -73,7 +73,7 @@ def test_a_given_continuation_is_read_from_all_the_tokens_that_predict_it():
 
 def test_a_part_of_a_continuation():
     module, tokenizer = small.gpt2(), small.bytelevel()
-    exps = explained((module, tokenizer), "bad", whence.span(1, 2, against_runner_up=False), continuation="dog")
+    exps = explained((module, tokenizer), "bad", whence.span(1, 2, score="logit"), continuation="dog")
     o = tokenizer("o")["input_ids"][0]
     assert_rows(exps, module, ids(tokenizer, "baddo"), lambda out: out.logits[:, 3, o], [3])
 

@@ -7,6 +7,7 @@ constant_map     fused attention whose backward pass is that product and nothing
 kept_attention   fused attention that is not computed again where its block is
 triton_map       transposes, rows and columns as Triton kernels, for GPUs
 triton_gate      the gradients of a gated product, in one pass
+triton_chain     the gradients of norms and rotations that are spelled out, in one pass
 """
 
 from __future__ import annotations

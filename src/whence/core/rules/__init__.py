@@ -2,6 +2,7 @@
 
 structure    moves, sums, joins with constants         linear, with sinks
 linear       F.linear, convolutions                    Plain, ε, γ, z⁺
+packed_layers linear layers with quantised weights     the same
 products     x·y, x/y, matrix products                 gradient, half, detach
 activations  GELU, tanh, exp, pow, roots, …            gradient, slope, gate
 norms        LayerNorm, RMSNorm, group and batch norm  gradient, detach, detach_mean, identity

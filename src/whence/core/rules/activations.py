@@ -136,7 +136,8 @@ def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str
         if kernels is not None and name in kernels.SLOPES and kernels.takes(x, u, grad):
             found: tuple[Tensor, Tensor] = kernels.gradients(name, options, x, u, grad, share)
             return found
-        sloped = slope(x).to(grad.dtype).mul_(grad)
+        sloped = slope(x).to(grad.dtype)
+        sloped = sloped * grad if sloped is x else sloped.mul_(grad)  # the slope of a square is x itself
         if share != 1:
             sloped.mul_(share)
         return sloped * u, sloped.mul_(x)

@@ -9,6 +9,7 @@ from torch import Tensor
 
 from whence.core.backward import gated_product, on_gradient, scale_gradient
 from whence.core.call import Call, Rule, gate_of, is_tainted, mark_origin, mark_role, origin_of, role_of, table_of
+from whence.core.chains import shortened
 from whence.core.recipe import Plain, Recipe
 from whence.core.reweighing import reweighed
 
@@ -39,7 +40,7 @@ def multiply(call: Call) -> Any:
     """x * y elementwise."""
     a, b = call.argument(0, "input"), call.argument(1, "other")
     if not (is_tainted(a) and is_tainted(b)):
-        return _scaled(call.run(), *((a, b) if is_tainted(a) else (b, a)))
+        return shortened(call, _scaled(call.run(), *((a, b) if is_tainted(a) else (b, a))))
     recipe = call.recipe
     (origin_a, a_is_linear), (origin_b, b_is_linear) = origin_of(a, create=True), origin_of(b, create=True)
     if origin_a is origin_b:

@@ -18,6 +18,7 @@ from whence.core.call import (
     role_of,
     table_of,
 )
+from whence.core.chains import STEPS, shortened
 from whence.core.naming import out_of_place
 from whence.core.recipe import Recipe
 
@@ -37,7 +38,7 @@ LINEAR = frozenset(
     "to type type_as float double half bfloat16 cpu cuda requires_grad detach lift_fresh "
     # sums and averages
     "sum mean nansum nanmean cumsum neg fold avg_pool1d avg_pool2d avg_pool3d adaptive_avg_pool1d "
-    "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample grid_sample trace fft_fft fft_ifft "
+    "adaptive_avg_pool2d adaptive_avg_pool3d interpolate upsample trace fft_fft fft_ifft "
     "fft_fft2 fft_rfft fft_irfft fft_rfft2 fft_irfft2 fft_ifft2 fft_fftn fft_ifftn diff segment_reduce "
     "nan_to_num "
     # choices among values: the chosen one gets it all
@@ -83,7 +84,7 @@ def linear(call: Call) -> Any:
         for o in out:
             if is_tainted(o):
                 mark_role(o, role)
-    return out
+    return shortened(call, out) if call.name in STEPS else out
 
 
 linear.in_place_is_fine = True  # type: ignore[attr-defined]
@@ -113,7 +114,7 @@ def add(call: Call) -> Any:
             mark_origin(out, first, linear=origin_of(second)[1])
         if role_of(first) == role_of(second) == "probability":
             mark_role(out, "probability")
-        return out
+        return shortened(call, out) if call.name == "add" else out
     tainted, constant, factor = (first, second, sign * alpha) if is_tainted(first) else (second, first, 1)
     if not isinstance(constant, Tensor) or constant.dim() == 0:
         mark_origin(out, tainted, linear=False)  # 1 + tanh(x) is still a function of x
@@ -172,7 +173,7 @@ def join(call: Call) -> Any:
         mark_role(out, role_of(first))
         if len({id(origin_of(t)[0]) for t in tainted}) == 1 and origin_of(tainted[0])[0] is not None:
             mark_origin(out, tainted[0], linear=False)
-    return out
+    return shortened(call, out) if call.name == "cat" and constant is None else out
 
 
 join.in_place_is_fine = True  # type: ignore[attr-defined]
@@ -222,10 +223,22 @@ def extremum(call: Call) -> Any:
     return out
 
 
+def sample(call: Call) -> Any:
+    """x at the places of a grid: linear in x. Where to look is a choice as attention's weights are one, and is held as
+    it is (deformable attention); under a recipe of plain gradients it has its own."""
+    x, grid = call.argument(0, "input"), call.argument(1, "grid")
+    if not is_tainted(grid):
+        return linear(call)
+    if not is_tainted(x) or call.recipe.softmax == call.recipe.product == "gradient":
+        return call.measured("product")
+    return linear(call.replaced(1, "grid", grid.detach()))
+
+
 def rules(recipe: Recipe) -> dict[str, Rule]:
     return {
         **dict.fromkeys(LINEAR, linear),
         **dict.fromkeys(JOINS, join),
+        "grid_sample": sample,
         **dict.fromkeys(("add", "sub", "rsub"), add),
         **dict.fromkeys(("maximum", "minimum"), extremum),
     }

@@ -92,6 +92,7 @@ class AbstractAttentionMethod(AbstractMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
+        refuse_apart(model, self.name)
         batch = model.collate(examples, targets)
         captured, relevance, names = self.collect(model, batch, targets)
         self.check(model, batch, captured)
@@ -138,6 +139,11 @@ class AbstractAttentionMethod(AbstractMethod):
                 f"{self.name} needs attention over all tokens in every layer, and {captured.in_parts} of this model's "
                 "are over windows or chunks of them. Use a propagation method: method='lrp'"
             )
+        if model.kind != "text" and any(m.stream == "cross" for m in captured.maps):
+            raise ModelError(
+                f"{self.name} needs attention among the patches, and in this model others look at them: its queries "
+                "attend to what a network made of the picture. Use a propagation method: method='lrp'"
+            )
         mixes = lambda: mixes_elsewhere(model.forward, _short(model, batch))
         if self.multiplies and model.once("mixes_elsewhere", mixes):
             raise ModelError(
@@ -154,7 +160,7 @@ class AbstractAttentionMethod(AbstractMethod):
             return self._both_sides(batch, n, captured, layers)
         layers = one_size(layers, self.name)
         scores = self.token_scores(layers, *choose_rows(self.row, example, layers[-1]))
-        return to_features(example, scores)
+        return to_features(model, example, scores)
 
     def _both_sides(self, batch: ExampleBatch, n: int, captured: Captured, layers: list[LayerMap]) -> np.ndarray:
         example = batch.rows[n]
@@ -176,6 +182,15 @@ class AbstractAttentionMethod(AbstractMethod):
                 total[place] += score
         scores: np.ndarray = total[inside.to(total.device)].cpu().numpy()
         return scores
+
+
+def refuse_apart(model: AbstractAdapter, method: str) -> None:
+    """An error for models whose attention is never over all features."""
+    if model.reads_apart:
+        raise ModelError(
+            f"{method} reads attention over one sequence, and this model reads {model.reads_apart}. "
+            "Use a propagation method: method='lrp'"
+        )
 
 
 def _short(model: AbstractAdapter, batch: ExampleBatch) -> ExampleBatch:
@@ -302,17 +317,17 @@ def rows_of(choice: Row, example: Example, length: int, read: list[int]) -> tupl
     return known or rows, "mean"
 
 
-def to_features(example: Example, scores: Tensor) -> np.ndarray:
-    """Token scores as features: images drop the tokens before their patches (class, distillation, registers)."""
+def to_features(model: AbstractAdapter, example: Example, scores: Tensor) -> np.ndarray:
+    """Token scores as features: images drop the tokens that are no patches (class, distillation, registers)."""
     part = example.parts[0]
-    extra = scores.shape[0] - example.count
-    if extra < 0 or (extra and part.source.kind not in ("patch", "pixel")):
-        what = "image has {}×{} patches".format(*part.shape) if len(part.shape) == 2 else f"input has {example.count}"
+    own = model.features_among(example, scores.shape[0])
+    if own is None:
+        what = "input has {}×{} pieces".format(*part.shape) if len(part.shape) == 2 else f"input has {example.count}"
         raise ModelError(
             f"the model's attention is over {scores.shape[0]} tokens but its {what}: "
             "they can't be matched. Use a propagation method: method='lrp'"
         )
-    kept: np.ndarray = scores[extra:].cpu().numpy()
+    kept: np.ndarray = scores[own].cpu().numpy()
     return kept
 
 

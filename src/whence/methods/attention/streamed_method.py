@@ -119,7 +119,7 @@ class AbstractStreamedMethod(AbstractAttentionMethod):
     def explain(
         self, model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]
     ) -> list[Explanation]:
-        if not self._streams(model, examples):
+        if model.reads_apart or not self._streams(model, examples):
             return super().explain(model, examples, targets)
         batch = model.collate(examples, targets)
         asked = TargetScores(model, batch, targets)
@@ -134,7 +134,7 @@ class AbstractStreamedMethod(AbstractAttentionMethod):
             self.build(
                 model,
                 example,
-                scores=self._features(example, home[n][tokens.places(n)]),
+                scores=self._features(model, example, home[n][tokens.places(n)]),
                 target=asked.names[n],
                 target_score=float(scores[n]),
                 prediction=predictions[n],
@@ -142,8 +142,8 @@ class AbstractStreamedMethod(AbstractAttentionMethod):
             for n, example in enumerate(examples)
         ]
 
-    def _features(self, example: Example, scores: Tensor) -> np.ndarray:
-        return to_features(example, scores)
+    def _features(self, model: AbstractAdapter, example: Example, scores: Tensor) -> np.ndarray:
+        return to_features(model, example, scores)
 
     def _streams(self, model: AbstractAdapter, examples: Sequence[Example]) -> bool:
         if model.attends_across or self.stream is False:

@@ -110,23 +110,27 @@
   }
 
   let tip = null;
-  /** Show `content` (elements) beside `box`, a rectangle of the viewport; nothing hides it. */
-  function showTip(content, box) {
+  let anchor = null; // what the tip speaks of: anything with a rectangle of the viewport
+  /** Show `content` (elements) beside `at`, and keep it there while the page scrolls; nothing hides it. */
+  function showTip(content, at) {
     if (!tip) document.body.append((tip = el("div", { class: "w-tip", role: "tooltip", id: "w-tip" })));
-    if (!content) {
-      tip.hidden = true;
-      return;
-    }
-    tip.replaceChildren(...content);
-    tip.hidden = false;
+    anchor = content ? at : null;
+    if (content) tip.replaceChildren(...content);
+    placeTip();
+  }
+  function placeTip() {
+    if (!tip) return;
+    const box = anchor?.getBoundingClientRect();
+    const { clientWidth: room, clientHeight: height } = document.documentElement;
+    tip.hidden = !box || !box.width || box.bottom < 0 || box.top > height;
+    if (tip.hidden) return;
     const own = tip.getBoundingClientRect();
-    const room = document.documentElement.clientWidth;
     const left = Math.max(8, Math.min(room - own.width - 8, box.left + box.width / 2 - own.width / 2));
     const above = box.top - own.height - 8;
     tip.style.setProperty("left", `${left}px`);
     tip.style.setProperty("top", `${above > 4 ? above : box.bottom + 8}px`);
   }
-  addEventListener("scroll", () => showTip(null), { passive: true, capture: true });
+  addEventListener("scroll", placeTip, { passive: true, capture: true });
   addEventListener("keydown", (event) => event.key === "Escape" && showTip(null));
 
   /** A line of name and value for a tip or a list of facts. */

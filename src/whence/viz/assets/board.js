@@ -11,7 +11,11 @@
     const { explanations } = data;
     const first = explanations[0];
     const prediction = data.prediction ?? first.prediction ?? { labels: [] };
-    const image = whence.isImage(first);
+    const sections = whence.apart(first); // text, picture or sound; or several of them, in one explanation
+    const seen = sections.find(whence.isImage);
+    const alone = sections.length === 1;
+    const image = alone && Boolean(seen);
+    const sound = Boolean(seen) && whence.isSound(seen);
     const targets = [...new Set(explanations.map((exp) => exp.target))];
     const memory = (options.memory ??= {}); // choices that outlive this board: the next answer is shown the same way
     const state = Object.assign(memory, {
@@ -24,24 +28,34 @@
     });
     let views = [];
     let found = [];
+    let lines = []; // over the drawings of a sound, where it is being played
 
     const shown = () => explanations.filter((exp) => exp.target === state.target);
     const scaleFor = (one) => (state.together ? Math.max(...found.map((f) => f.scale)) : one.scale);
+    const every = (act) => views.flat().forEach(act);
+    const light = (i) =>
+      found.forEach(({ sections: own }, n) =>
+        own.forEach(({ from, parts }, s) => {
+          const inside = i !== null && i >= from && i < from + parts.length;
+          views[n][s].light(inside ? i - from : null);
+        }),
+      );
     const chosen = () => found.find((f) => f.exp.method === state.method) ?? found[0];
 
     // -- the parts of the page ---------------------------------------------------------------------------------
 
     const top = el("div", { class: "w-top" });
     const tools = el("div", { class: "w-tools" });
-    const rows = el("div", { class: image ? "w-panels" : "w-rows" });
+    const panels = sound ? "w-panels w-sounds" : "w-panels";
+    const rows = el("div", { class: image ? panels : "w-rows" });
     const details = el("div", { class: "w-details" });
     root.replaceChildren(top, tools, rows, details);
     // rows of a long text scroll together: the same words stay under each other
-    const together = ({ target }) => {
+    const scrolled = ({ target }) => {
       if (!target.matches(".w-many .w-text")) return;
-      for (const { root: other } of views) if (other !== target) other.scrollTop = target.scrollTop;
+      every(({ root: other }) => other !== target && other.matches(".w-text") && (other.scrollTop = target.scrollTop));
     };
-    rows.addEventListener("scroll", together, { passive: true, capture: true });
+    rows.addEventListener("scroll", scrolled, { passive: true, capture: true });
 
     function drawTop() {
       const can = (label) => targets.includes(label) || Boolean(options.explain);
@@ -121,7 +135,7 @@
             (on) => ((state.special = on), rows.classList.toggle("w-nospecial", !on)),
           ),
         );
-      if (shown().length > 1)
+      if (shown().length > 1 || !alone)
         parts.push(
           whence.toggle(
             "One scale for all",
@@ -129,7 +143,7 @@
             redraw((together) => ({ together })),
           ),
         );
-      if (image) {
+      if (seen) {
         const slider = el("input", {
           type: "range",
           min: 0,
@@ -139,11 +153,10 @@
         });
         slider.addEventListener("input", () => {
           state.opacity = slider.value / 100;
-          views.forEach((view) => view.change({ opacity: state.opacity }));
+          every((view) => view.change?.({ opacity: state.opacity }));
         });
-        parts.push(
-          el("label", { class: "w-slider" }, el("span", { text: "Image" }), slider, el("span", { text: "Heat map" })),
-        );
+        const beneath = el("span", { text: sound ? "Sound" : "Image" });
+        parts.push(el("label", { class: "w-slider" }, beneath, slider, el("span", { text: "Heat map" })));
         parts.push(
           whence.choice(
             "Edges",
@@ -154,7 +167,7 @@
             state.smooth ? "smooth" : "sharp",
             (value) => {
               state.smooth = value === "smooth";
-              views.forEach((view) => view.change({ smooth: state.smooth }));
+              every((view) => view.change?.({ smooth: state.smooth }));
             },
           ),
         );
@@ -166,11 +179,11 @@
       found = shown().map((exp) => whence.features(exp, state.view));
       rows.classList.toggle("w-nospecial", !state.special);
       rows.classList.toggle("w-many", found[0].parts.length > 1500);
-      const light = (i) => views.forEach((view) => view.light(i));
-      const hear = (one) => ({
+      const hear = (one, s) => ({
         over(i, span) {
-          light(i);
-          whence.showTip(whence.featureTip(one, i, found, scaleFor), span.getBoundingClientRect());
+          light(one.sections[s].from + i);
+          const beside = found.map((other) => other.sections[s]);
+          whence.showTip(whence.featureTip(one.sections[s], i, beside, scaleFor), span);
         },
         out() {
           light(null);
@@ -178,22 +191,19 @@
         },
         pick: () => look(one.exp.method),
       });
-      views = found.map((one) => {
-        const label = `${image ? "Patches" : state.view} scored by ${one.exp.method} for ${one.exp.target}`;
-        const settings = { label, scale: scaleFor(one), opacity: state.opacity, smooth: state.smooth, hear: hear(one) };
-        return image ? whence.overlay(one, settings) : whence.text(one, settings);
-      });
+      views = found.map((one) =>
+        one.sections.map((own, s) => {
+          const picture = whence.isImage(own.exp);
+          const what = whence.isSound(own.exp) ? "Moments" : picture ? "Patches" : state.view;
+          const label = `${what} scored by ${one.exp.method} for ${one.exp.target}`;
+          const { opacity, smooth } = state;
+          const settings = { label, scale: scaleFor(own), opacity, smooth, hear: hear(one, s) };
+          return picture ? whence.overlay(own, settings) : whence.text(own, settings);
+        }),
+      );
+      lines = [];
       const cards = found.map((one, n) => card(one, views[n]));
-      if (image && first.image) {
-        cards.unshift(
-          el(
-            "figure",
-            { class: "w-row" },
-            el("figcaption", { class: "w-head", text: "original" }),
-            el("img", { class: "w-picture", src: first.image, alt: "The explained image" }),
-          ),
-        );
-      }
+      if (seen?.image) cards.unshift(original());
       rows.replaceChildren(
         ...cards,
         ...(data.failed ?? []).map(({ method, message }) =>
@@ -208,7 +218,33 @@
       drawChosen();
     }
 
-    function card(one, view) {
+    /** What was explained, as it is. */
+    function original() {
+      const alt = sound ? "The explained sound" : "The explained image";
+      const drawn = sections.map((own) =>
+        whence.isImage(own)
+          ? placed(own, el("img", { class: "w-picture", src: own.image, alt }))
+          : el("p", { class: "w-text", text: whence.features(own).parts.map((p) => p.gap + p.text).join("") }),
+      );
+      return el(
+        "figure",
+        { class: "w-row" },
+        el("figcaption", { class: "w-head", text: "original" }),
+        alone ? drawn : together(drawn),
+      );
+    }
+
+    /** A drawing, with seconds beneath it where it is of a sound. */
+    function placed(own, drawing) {
+      if (!whence.isSound(own)) return drawing;
+      const line = whence.timed(own, drawing);
+      lines.push(line);
+      return line.root;
+    }
+
+    const together = (drawn) => el("div", { class: sound ? "w-both w-stacked" : "w-both" }, drawn);
+
+    function card(one, own) {
       const { exp } = one;
       const name = el("button", {
         type: "button",
@@ -226,11 +262,12 @@
           });
       const strongest = signed(one.scores.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0));
       const sum = el("span", { class: "w-quiet w-max", text: `max ${strongest}` });
+      const drawn = own.map(({ root: drawing }, s) => placed(one.sections[s].exp, drawing));
       return el(
         "div",
         { class: "w-row", data: { method: exp.method } },
-        el("div", { class: "w-head" }, name, sum, image ? null : notes),
-        view.root,
+        el("div", { class: "w-head" }, name, sum, alone ? null : whence.shares(one), image ? null : notes),
+        alone ? drawn : together(drawn),
         image ? notes : null, // under the picture, so that pictures stand in line
       );
     }
@@ -253,8 +290,8 @@
     }
 
     function drawDetails() {
-      const light = (i) => views.forEach((view) => view.light(i));
-      const noun = image ? "patch" : state.view === "words" ? "word" : "token";
+      const word = state.view === "words" ? "word" : "token";
+      const noun = !alone ? "feature" : sound ? "moment" : image ? "patch" : word;
       details.replaceChildren(...whence.details(chosen(), found, { scaleFor, light, noun }));
     }
 
@@ -265,7 +302,7 @@
       drawDetails();
     }
     drawAll();
-    return { state, redraw: drawAll };
+    return { state, redraw: drawAll, play: (seconds) => lines.forEach((line) => line.play(seconds)) };
   }
 
   Object.assign(whence, { board });

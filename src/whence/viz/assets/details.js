@@ -5,11 +5,11 @@
 
   /** The numbers of feature `i` of `one`, and those that the explanations beside it give the same feature. */
   function featureTip(one, i, beside, scaleFor) {
-    const { exp, parts, scores, rank, total } = one;
+    const { exp, parts, scores, rank, total, count } = one;
     const facts = [
       fact("score", signed(scores[i])),
       fact("share", percent(Math.abs(scores[i] ?? 0) / total)),
-      fact("rank", `${rank[i]} of ${parts.length}`),
+      fact("rank", `${rank[i]} of ${count}`),
     ];
     const place = whence.place(exp, parts[i]);
     if (place) facts.push(fact("characters", place));

@@ -1,4 +1,4 @@
-// What is scored: tokens with the white space of their text, words, or patches of an image.
+// What is scored: tokens with the white space of their text, words, patches of an image, moments of a sound.
 "use strict";
 (function (whence) {
   /** A text that is cut by code points, as Python counts them; JavaScript counts UTF-16 units. */
@@ -47,30 +47,100 @@
   const merged = (parts, scores) => parts.map((part) => part.tokens.reduce((sum, i) => sum + (scores[i] ?? 0), 0));
 
   const isImage = (exp) => Array.isArray(exp.scores[0]);
+  const isSound = (exp) => exp.parts?.[0]?.kind === "frame";
+  const onPicture = (part) => ["patch", "pixel", "frame"].includes(part.kind);
 
-  /** {parts, scores, rank, total, scale}: everything a view needs of one explanation, as tokens or as words. */
+  /** One input of several alone, as `Explanation.only` has it; several pictures stand side by side. */
+  function only(exp, part, start) {
+    const [rows, columns] = part.shape.slice(-2);
+    const count = part.shape.reduce((a, b) => a * b, 1);
+    const own = exp.scores.slice(start, start + count);
+    const grid = part.shape.length > 1;
+    const picture = onPicture(part) && (grid || part.kind === "frame");
+    const pick = (values) => (picture ? [] : (values ?? []).slice(start, start + count));
+    const line = (row) =>
+      Array.from({ length: count / (rows * columns) }, (_, n) => n * rows * columns + row * columns).flatMap((from) =>
+        own.slice(from, from + columns),
+      );
+    return {
+      ...exp,
+      scores: !picture ? own : grid ? Array.from({ length: rows }, (_, row) => line(row)) : [own],
+      ...Object.fromEntries(["tokens", "offsets", "word_ids", "special", "sides"].map((name) => [name, pick(exp[name])])),
+      words: null,
+      text: picture ? null : exp.text,
+      image: picture ? exp.image : null,
+      parts: [part],
+    };
+  }
+
+  /** What is shown of an explanation, as `Explanation.apart` has it: text and picture by themselves, a wave as a row. */
+  function apart(exp) {
+    const parts = exp.parts ?? [];
+    const wave = parts.length === 1 && parts[0].kind === "frame" && !isImage(exp);
+    if (!wave && new Set(parts.map(onPicture)).size < 2) return [exp];
+    let start = 0;
+    return parts.map((part) => {
+      const own = only(exp, part, start);
+      start += part.shape.reduce((a, b) => a * b, 1);
+      return own;
+    });
+  }
+
+  /** From when to when a piece of a sound is, and which of its bands, counted from the lowest. */
+  function moment(exp, i, columns) {
+    const { seconds } = exp.parts[0];
+    const [row, column] = [Math.floor(i / columns), i % columns];
+    const digits = seconds >= 0.0099 ? 2 : 4;
+    const span = [column, column + 1].map((n) => (n * seconds).toFixed(digits)).join("–");
+    return `${span} s${exp.scores.length > 1 ? `, band ${exp.scores.length - row}` : ""}`;
+  }
+
+  /**
+   * {parts, scores, rank, total, count, scale, sections}: everything a view needs of one explanation, as tokens or as
+   * words. A section is what one view shows: all of it, or the text or the picture alone, whose first feature is number
+   * `from`; ranks and shares are among all.
+   */
   function features(exp, view = "tokens") {
+    const sections = apart(exp).map((own) => scored(own, view));
+    const whole = complete({
+      exp,
+      parts: sections.flatMap((own) => own.parts),
+      scores: sections.flatMap((own) => own.scores),
+      sections,
+    });
+    let from = 0;
+    for (const own of sections) {
+      const rank = whole.rank.slice(from, from + own.parts.length);
+      Object.assign(own, { from, rank, total: whole.total, count: whole.count, scale: whence.scaleOf(own.scores) });
+      from += own.parts.length;
+    }
+    return whole;
+  }
+
+  /** {exp, parts, scores} of what one view shows, with {columns, rows} where that is a picture. */
+  function scored(exp, view) {
     if (isImage(exp)) {
       const scores = exp.scores.flat();
       const columns = exp.scores[0].length;
       const parts = scores.map((_, i) => ({
         gap: "",
-        text: `patch ${Math.floor(i / columns)},${i % columns}`,
+        text: isSound(exp) ? moment(exp, i, columns) : `patch ${Math.floor(i / columns)},${i % columns}`,
         tokens: [i],
       }));
-      return complete({ exp, parts, scores, columns, rows: exp.scores.length });
+      return { exp, parts, scores, columns, rows: exp.scores.length };
     }
     if (!exp.tokens.length) {
       const parts = exp.scores.map((_, i) => ({ gap: i ? " " : "", text: `feature ${i}`, tokens: [i] }));
-      return complete({ exp, parts, scores: exp.scores });
+      return { exp, parts, scores: exp.scores };
     }
     const parts = view === "words" && exp.words ? words(exp) : tokens(exp);
-    return complete({ exp, parts, scores: view === "words" && exp.words ? merged(parts, exp.scores) : exp.scores });
+    return { exp, parts, scores: view === "words" && exp.words ? merged(parts, exp.scores) : exp.scores };
   }
 
   function complete(found) {
     found.rank = whence.ranks(found.scores);
     found.scale = whence.scaleOf(found.scores);
+    found.count = found.parts.length;
     found.total = found.scores.reduce((sum, s) => sum + Math.abs(s ?? 0), 0) || 1;
     return found;
   }
@@ -82,5 +152,5 @@
     return first && last[1] > first[0] ? `${first[0]}–${last[1]}` : "";
   }
 
-  Object.assign(whence, { features, isImage, place });
+  Object.assign(whence, { apart, features, isImage, isSound, place });
 })((globalThis.whence ??= {}));

@@ -3,6 +3,7 @@
 (function (whence) {
   const { el } = whence;
   const SIZE = 336; // pixels of the drawing; the layout shows it at the width there is
+  const WIDE = 1200; // of a sound, which takes all of that
 
   /** The scores as a small picture, a pixel per patch. */
   function heat(found, scale) {
@@ -20,9 +21,10 @@
   /** A canvas with image and heat map. `opacity` 0 is the image alone, 1 the heat map alone, ½ both in full. */
   function overlay(found, { label, scale, opacity, smooth, hear = {} }) {
     const image = found.exp.image ? new Image() : null;
+    const width = whence.isSound(found.exp) ? WIDE : SIZE;
     const canvas = el("canvas", {
       class: "w-heat",
-      width: SIZE,
+      width,
       height: SIZE,
       tabindex: 0,
       role: "img",
@@ -35,7 +37,7 @@
       const context = canvas.getContext("2d");
       context.clearRect(0, 0, canvas.width, canvas.height);
       if (image?.complete && image.naturalWidth) {
-        context.imageSmoothingEnabled = image.naturalWidth >= SIZE;
+        context.imageSmoothingEnabled = image.naturalWidth >= width;
         context.globalAlpha = Math.min(1, 2 - 2 * state.opacity);
         context.drawImage(image, 0, 0, canvas.width, canvas.height);
       }
@@ -58,11 +60,11 @@
 
     if (image) {
       image.addEventListener("load", () => {
-        canvas.height = Math.round((SIZE * image.naturalHeight) / image.naturalWidth);
+        canvas.height = Math.round((width * image.naturalHeight) / image.naturalWidth);
         draw();
       });
       image.src = found.exp.image;
-    } else canvas.height = Math.round((SIZE * found.rows) / found.columns);
+    } else canvas.height = Math.round((width * found.rows) / found.columns);
 
     /** The rectangle of a patch in the viewport. */
     function box(i) {

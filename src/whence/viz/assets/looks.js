@@ -31,7 +31,7 @@
 
     function build(asking, seen, found, label) {
       const over = (i, span) => {
-        whence.showTip(tip(named(seen[i]), shown.found.scores[i]), span.getBoundingClientRect());
+        whence.showTip(tip(named(seen[i]), shown.found.scores[i]), span);
       };
       const same = equal(asking, seen);
       const hear = { over, out: () => whence.showTip(null), pick: same ? pick : undefined };
@@ -52,9 +52,9 @@
       const matrix = Array.from({ length: rows }, (_, r) =>
         scores.slice(first + r * columns, first + (r + 1) * columns),
       );
-      const found = whence.features({ scores: matrix, image });
+      const found = whence.features({ scores: matrix, image }).sections[0];
       const hear = {
-        over: (i, patch) => whence.showTip(tip(found.parts[i].text, found.scores[i]), patch.getBoundingClientRect()),
+        over: (i, patch) => whence.showTip(tip(found.parts[i].text, found.scores[i]), patch),
         out: () => whence.showTip(null),
         pick: (i) => pick(first + i),
       };

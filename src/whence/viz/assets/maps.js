@@ -58,17 +58,20 @@
     let head = 0;
     let cell = [0, 0];
 
+    function box() {
+      const own = canvas.getBoundingClientRect();
+      const [w, h] = [own.width / layer.keys, own.height / layer.queries];
+      return new DOMRect(own.left + cell[1] * w, own.top + cell[0] * h, w, h);
+    }
+
     function point(query, key, aloud) {
       if (!layer) return;
       cell = [Math.max(0, Math.min(layer.queries - 1, query)), Math.max(0, Math.min(layer.keys - 1, key))];
       const [from, to] = [layer.axes[0][cell[0]], layer.axes[1][cell[1]]];
       const weight = headOf(layer, head).weight(...cell);
-      const own = canvas.getBoundingClientRect();
-      const [w, h] = [own.width / layer.keys, own.height / layer.queries];
       const name = el("p", { class: "w-tipname" }, el("bdi", { text: from }), " → ", el("bdi", { text: to }));
       const facts = [fact("weight", weight.toFixed(4)), fact("query, key", cell.join(", "))];
-      const box = new DOMRect(own.left + cell[1] * w, own.top + cell[0] * h, w, h);
-      whence.showTip([name, el("dl", { class: "w-facts" }, facts)], box);
+      whence.showTip([name, el("dl", { class: "w-facts" }, facts)], { getBoundingClientRect: box });
       if (aloud) whence.say(`${from} to ${to}: ${weight.toFixed(3)}`);
     }
 

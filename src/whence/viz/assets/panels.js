@@ -38,6 +38,16 @@
     return box;
   }
 
+  /** How much of the whole each of several inputs has. */
+  function shares(one) {
+    const names = { token: "text", patch: "picture", pixel: "picture", frame: "sound" };
+    return one.sections.map(({ exp, scores }) => {
+      const { kind } = exp.parts[0];
+      const sum = scores.reduce((a, b) => a + (b ?? 0), 0);
+      return el("span", { class: "w-quiet w-max", text: `${names[kind] ?? kind} ${signed(sum)}` });
+    });
+  }
+
   /** The strongest features as bars around a middle line, largest size first. */
   function bars(found, { scale = found.scale, most = 10, light, worded = signed } = {}) {
     const order = Array.from(found.rank.keys())
@@ -145,5 +155,5 @@
     );
   }
 
-  Object.assign(whence, { bars, classes, legend, stamp, receipt });
+  Object.assign(whence, { bars, classes, legend, receipt, shares, stamp });
 })((globalThis.whence ??= {}));

@@ -108,9 +108,9 @@
 
   /** A feature and its numbers as one sentence. */
   function spoken(found, i) {
-    const { parts, scores, rank, total } = found;
+    const { parts, scores, rank, total, count } = found;
     const share = whence.percent(Math.abs(scores[i] ?? 0) / total);
-    return `${parts[i].text.trim()}: ${whence.signed(scores[i])}, place ${rank[i]} of ${parts.length}, ${share} of all`;
+    return `${parts[i].text.trim()}: ${whence.signed(scores[i])}, place ${rank[i]} of ${count}, ${share} of all`;
   }
 
   Object.assign(whence, { escaped, spoken, text });

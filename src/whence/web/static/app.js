@@ -5,7 +5,8 @@ import { attention } from "/static/attention.js";
 import { runs } from "/static/runs.js";
 import { downloads } from "/static/downloads.js";
 import { listen } from "/static/dropping.js";
-import { pixels, take } from "/static/files.js";
+import { content, take } from "/static/files.js";
+import { MISSING, READS } from "/static/kinds.js";
 import * as share from "/static/share.js";
 import { busy, problem, quiet } from "/static/status.js";
 
@@ -14,23 +15,23 @@ const { el } = whence;
 const view = document.getElementById("view");
 document.getElementById("theme").append(whence.themeButton());
 
-const state = { model: "", text: "", image: null, methods: [], target: "", against: "", tab: "explain" };
+const state = { model: "", text: "", image: null, sound: null, methods: [], target: "", against: "", tab: "explain" };
 const memory = {}; // how the board is looked at; kept from answer to answer
 let info = null;
 let form = null;
 let answer = null;
+let shown = null; // the board
 
 const kind = () => info.models.find((m) => m.name === state.model).kind;
 
 /** The input as the server takes it, or what is missing. */
 async function input() {
-  if (kind() === "image") {
-    if (!state.image)
-      throw { message: "There is no image yet.", hint: "Drop one on the page, paste it, or choose an example." };
-    return { model: state.model, image: await pixels(state.image) };
+  const given = { model: state.model };
+  for (const name of READS[kind()]) {
+    if (!state[name]?.trim()) throw MISSING[name];
+    given[name] = name === "text" ? state.text : await content(state[name]);
   }
-  if (!state.text.trim()) throw { message: "There is no text yet.", hint: "Type a sentence, or choose an example." };
-  return { model: state.model, text: state.text };
+  return given;
 }
 
 function asked() {
@@ -106,7 +107,8 @@ function draw() {
       ),
     );
   }
-  return whence.board(board, answer, { memory, summaries, explain: another, changed: remember });
+  shown = whence.board(board, answer, { memory, summaries, explain: another, changed: remember });
+  return shown;
 }
 
 function shareButton() {
@@ -170,8 +172,9 @@ document.addEventListener("keydown", (event) => {
 /** A file that was dropped, pasted or chosen. */
 async function opened(dropped) {
   try {
-    const model = await take(dropped, info, state);
-    if (model !== state.model) return form.use(model);
+    const { model, given } = await take(dropped, info, state);
+    if (model !== state.model) return form.use(model, given);
+    Object.assign(state, given);
     form.draw();
     return explain();
   } catch (error) {
@@ -182,8 +185,7 @@ async function opened(dropped) {
 // -- start -------------------------------------------------------------------------------------------------------
 
 function adopt(wanted) {
-  const first = info.models[0];
-  const model = info.models.find((m) => m.name === wanted?.model) ?? first;
+  const model = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
     { model: model.name, methods: [...info.default_methods], target: "", against: "" },
@@ -191,14 +193,17 @@ function adopt(wanted) {
     { model: model.name },
   );
   state.methods = state.methods
-    .filter((name) => info.methods.some((m) => m.name === name))
+    .filter((name) => model.methods.includes(name))
     .slice(0, info.limits.methods);
-  if (!state.methods.length) state.methods = [...info.default_methods];
-  // an image in an address may only be data or an example of this server
-  if (state.image && !state.image.startsWith("data:image/") && !model.examples.includes(state.image))
-    state.image = null;
-  if (model.kind === "image") state.image ??= model.examples[0] ?? null;
-  else if (!wanted && !state.text) state.text = model.examples[0] ?? "";
+  if (!state.methods.length) state.methods = info.default_methods.filter((name) => model.methods.includes(name));
+  // a file in an address may only be data or an example of this server
+  const [reads, first] = [READS[model.kind], model.examples[0] ?? {}];
+  for (const [name, type] of [["image", "data:image/"], ["sound", "data:audio/"]]) {
+    const known = model.examples.some((example) => example[name] === state[name]);
+    if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
+    if (reads.includes(name)) state[name] ??= first[name] ?? null;
+  }
+  if (reads.includes("text") && !state.text && (!wanted || reads.length > 1)) state.text = first.text ?? "";
 }
 
 async function start() {
@@ -208,7 +213,7 @@ async function start() {
     return problem(error, start);
   }
   adopt(share.read());
-  form = composer(document.getElementById("composer"), info, state, { explain, file: opened });
+  form = composer(document.getElementById("composer"), info, state, { explain, file: opened, play: (seconds) => shown?.play(seconds) });
   listen(opened);
   addEventListener("hashchange", () => {
     answer = null;

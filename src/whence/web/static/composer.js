@@ -1,17 +1,25 @@
-// The form: model, text or image, methods, target.
-const { el } = globalThis.whence;
+// The form: model, what is explained, methods, target.
+import { fields } from "/static/inputs.js";
 
-/** Draw the form into `root`. `state` is read and changed; `act.explain()` when something is to be explained. */
+const { el } = globalThis.whence;
+/** Kinds of model that take the same inputs: what was typed for one is kept for the other. */
+const family = (kind) => (kind === "generation" ? "text" : kind);
+
+/**
+ * Draw the form into `root`. `state` is read and changed; `act.explain()` when something is to be explained,
+ * `act.file(file)` when a file is opened, `act.play(seconds)` while a sound is played.
+ */
 export function composer(root, info, state, act) {
   const model = () => info.models.find((m) => m.name === state.model);
-  const fits = (method) => method.kinds.includes(model().kind);
+  const fits = (method) => model().methods.includes(method.name);
+  const drafts = {}; // by family of models: what was last asked of them
   let go;
 
   function draw() {
     const kind = model().kind;
     root.replaceChildren(
       ...(info.models.length > 1 ? [modelField()] : []),
-      kind === "image" ? imageField() : textField(),
+      ...fields(model(), info, state, { ...act, take }).filter(Boolean),
       ...(state.tab === "attention" ? [] : [methodField(), targetField(kind)]),
       buttons(),
     );
@@ -26,80 +34,6 @@ export function composer(root, info, state, act) {
     select.value = state.model;
     select.addEventListener("change", () => use(select.value));
     return el("div", { class: "field" }, el("label", { for: "model", text: "Model" }), select);
-  }
-
-  function examples() {
-    const found = model().examples;
-    if (!found.length) return null;
-    const buttons = found.map((example, n) => {
-      const image = model().kind === "image";
-      const inside = image ? el("img", { src: example, alt: `Example ${n + 1}` }) : example;
-      return el(
-        "button",
-        { type: "button", title: image ? null : example, on: { click: () => take(example) } },
-        inside,
-      );
-    });
-    return el("div", { class: "examples", role: "group", "aria-label": "Examples" }, buttons);
-  }
-
-  function textField() {
-    const limit = info.limits.characters;
-    const count = el("span");
-    const area = el("textarea", {
-      id: "text",
-      dir: "auto",
-      spellcheck: "false",
-      placeholder: "Type a text, or drop one here",
-    });
-    area.value = state.text;
-    const counted = () =>
-      (count.textContent = `${area.value.length.toLocaleString("en")} of ${limit.toLocaleString("en")} characters`);
-    area.addEventListener("input", () => {
-      state.text = area.value;
-      counted();
-    });
-    counted();
-    return el(
-      "div",
-      { class: "field" },
-      el("label", { for: "text", text: model().kind === "generation" ? "Prompt" : "Text" }),
-      area,
-      el("div", { class: "under" }, count, picker("Open a file", "text/*,image/*")),
-      examples(),
-    );
-  }
-
-  function imageField() {
-    const shown = state.image
-      ? el("img", { src: state.image, alt: "The image to explain" })
-      : el("p", { text: "Drop or paste an image" });
-    return el(
-      "div",
-      { class: "field", role: "group", "aria-label": "Image" },
-      el("span", { text: "Image" }),
-      el("div", { class: "picture" }, shown),
-      el(
-        "div",
-        { class: "under" },
-        el("span", { text: "PNG, JPEG, WebP, GIF, BMP" }),
-        picker("Open a file", "image/*"),
-      ),
-      examples(),
-    );
-  }
-
-  function picker(label, accept) {
-    const input = el("input", {
-      type: "file",
-      accept,
-      class: "w-unseen",
-      tabindex: -1,
-      "aria-label": label,
-      "aria-hidden": "true",
-    });
-    input.addEventListener("change", () => input.files[0] && act.file(input.files[0]));
-    return el("span", {}, input, el("button", { type: "button", text: label, on: { click: () => input.click() } }));
   }
 
   function methodField() {
@@ -125,6 +59,8 @@ export function composer(root, info, state, act) {
     const known = info.methods.filter(fits);
     const open = root.querySelector("details.more")?.open;
     const rest = known.filter((m) => !usual.has(m.name));
+    const others = info.methods.length - known.length;
+    const why = "They read attention over all tokens, which this model does not have.";
     const more = el(
       "details",
       { class: "more" },
@@ -145,6 +81,7 @@ export function composer(root, info, state, act) {
           .map(chip),
       ),
       rest.length ? more : null,
+      others ? el("p", { class: "w-quiet", title: why, text: `${others} methods that read attention do not fit here` }) : null,
     );
   }
 
@@ -153,7 +90,7 @@ export function composer(root, info, state, act) {
       state[key] = value;
       if (run) act.explain();
     };
-    if (kind === "generation") {
+    if (kind === "generation" || (kind === "image_text" && !model().labels.length)) {
       const input = (key, label, hint) => {
         const box = el("input", { type: "text", id: key, placeholder: hint });
         box.value = state[key];
@@ -198,23 +135,24 @@ export function composer(root, info, state, act) {
     return el("div", { class: "go" }, go);
   }
 
-  function use(name) {
-    Object.assign(state, {
-      model: name,
-      target: "",
-      against: "",
-      methods: state.methods.filter((n) => fits(info.methods.find((m) => m.name === n))),
-    });
-    if (!state.methods.length) state.methods = [...info.default_methods];
-    const example = model().examples[0];
-    if (model().kind === "image" ? !state.image && example : !state.text && example) return take(example);
+  /** Change to another model: what was asked of its kind before is there again, or its first example, or `given`. */
+  function use(name, given = null) {
+    const { text, image, sound, methods } = state;
+    drafts[family(model().kind)] = { text, image, sound, methods };
+    const before = family(model().kind);
+    Object.assign(state, { model: name, target: "", against: "" });
+    const kind = family(model().kind);
+    if (kind !== before) Object.assign(state, { text: "", image: null, sound: null }, drafts[kind] ?? model().examples[0]);
+    Object.assign(state, given ?? {});
+    state.methods = state.methods.filter((n) => fits(info.methods.find((m) => m.name === n)));
+    if (!state.methods.length) state.methods = info.default_methods.filter((n) => model().methods.includes(n));
     draw();
     return act.explain();
   }
 
-  /** Take an example: a text as it is, an image from its address on this server. */
+  /** Take an example: a text as it is, an image or a sound from its address on this server. */
   function take(example) {
-    Object.assign(state, model().kind === "image" ? { image: example } : { text: example });
+    Object.assign(state, example);
     draw();
     act.explain();
   }

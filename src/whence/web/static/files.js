@@ -1,4 +1,5 @@
 // Files that people bring: read, and given to a model that can take them.
+import { READS } from "/static/kinds.js";
 
 /** A file as a data URL. */
 function data(blob) {
@@ -10,33 +11,40 @@ function data(blob) {
   });
 }
 
-/** Images go as data: an example is fetched from this server first. */
-export async function pixels(source) {
+/** Images and sounds go as data: an example is fetched from this server first. */
+export async function content(source) {
   return source.startsWith("data:") ? source : data(await (await fetch(source)).blob());
 }
 
 const amount = (count) => count.toLocaleString("en");
 
-/** Put a file's content into `state`; returns the model to use, or throws what is wrong and what to do. */
+/** What a file is: browsers do not know every sound by its type. */
+function sortOf(file) {
+  if (file.type.startsWith("image/")) return "image";
+  return file.type.startsWith("audio/") || /\.(wav|flac|ogg|mp3)$/i.test(file.name) ? "sound" : "text";
+}
+
+/** The model for a file and what it is given; or throws what is wrong and what to do. */
 export async function take(file, info, state) {
-  const isImage = file.type.startsWith("image/");
-  const reads = (model) => (model.kind === "image") === isImage;
+  const sort = sortOf(file);
+  const reads = (model) => READS[model.kind].includes(sort);
   const { limits, models } = info;
   const able = models.find((model) => model.name === state.model && reads(model)) ?? models.find(reads);
-  if (!able) {
-    const what = isImage ? "images" : "texts";
-    throw { message: `No model here reads ${what}.`, hint: "Start the server with one: whence serve MODEL." };
-  }
-  if (isImage && file.size > limits.image_bytes) {
-    const message = `The image has ${amount(file.size)} bytes; the limit is ${amount(limits.image_bytes)}.`;
-    throw { message, hint: "Make it smaller." };
-  }
+  if (!able) throw { message: `No model here reads ${sort}s.`, hint: "Start the server with one: whence serve MODEL." };
   // a character takes up to four bytes
-  if (!isImage && file.size > 4 * limits.characters) {
-    const message = `The file has ${amount(file.size)} bytes; the limit is ${amount(limits.characters)} characters.`;
-    throw { message, hint: "Choose a part of it." };
+  const most = { image: limits.image_bytes, sound: limits.sound_bytes, text: 4 * limits.characters }[sort];
+  if (file.size > most) {
+    const limit = sort === "text" ? `${amount(limits.characters)} characters` : amount(most);
+    const message = `The ${sort === "text" ? "file" : sort} has ${amount(file.size)} bytes; the limit is ${limit}.`;
+    throw { message, hint: sort === "image" ? "Make it smaller." : "Choose a part of it." };
   }
-  if (isImage) state.image = await data(file);
-  else state.text = await file.text();
-  return able.name;
+  if (sort === "text") return { model: able.name, given: { text: await file.text() } };
+  const url = await data(file);
+  // a sound without a type would not be played
+  return { model: able.name, given: { [sort]: sort === "sound" ? url.replace(/^data:[^;,]*/, typed(file)) : url } };
+}
+
+function typed(file) {
+  const ending = file.name.split(".").pop().toLowerCase();
+  return `data:${file.type.startsWith("audio/") ? file.type : `audio/${ending === "mp3" ? "mpeg" : ending}`}`;
 }

@@ -10,6 +10,7 @@ export function read() {
     model: values.get("m"),
     text: values.get("x") ?? "",
     image: values.get("i"),
+    sound: values.get("s"),
     methods: (values.get("k") ?? "").split(",").filter(Boolean),
     target: values.get("t") ?? "",
     against: values.get("v") ?? "",
@@ -22,12 +23,13 @@ export function write(state) {
   const values = new URLSearchParams({ m: state.model });
   if (state.text) values.set("x", state.text);
   if (state.image) values.set("i", state.image);
+  if (state.sound) values.set("s", state.sound);
   values.set("k", state.methods.join(","));
   if (state.target) values.set("t", state.target);
   if (state.against) values.set("v", state.against);
   if (state.tab !== "explain") values.set("tab", state.tab);
   const fits = values.toString().length <= LONGEST;
-  if (!fits) for (const long of ["x", "i"]) values.delete(long);
+  if (!fits) for (const long of ["x", "i", "s"]) values.delete(long);
   history.replaceState(null, "", `#${values}`);
   return fits;
 }

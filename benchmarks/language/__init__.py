@@ -1,0 +1,1 @@
+"""Language models against an answer key: `python -m benchmarks.language --data DIR --model FOLDER`."""

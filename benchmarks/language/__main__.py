@@ -1,0 +1,72 @@
+"""`python -m benchmarks.language --data DIR --model FOLDER [--only squad,sources5] [--count 100] [--quick]`.
+
+For a model of `training/train_tracking.py`, which can answer nothing else: needle,variables,variables-steps, without
+`--data`.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from pathlib import Path
+
+from benchmarks.language import injection, recovery, sources, tracking
+from benchmarks.language.asking import Reader
+
+PARTS = {
+    **dict.fromkeys(recovery.CASES, recovery),
+    **dict.fromkeys(tracking.TITLES, tracking),
+    **dict.fromkeys(sources.DOCUMENTS, sources),
+    "injection": injection,
+}
+"""Which module makes a table."""
+HEAD = """# Language models against an answer key
+
+Written by `python -m benchmarks.language --data DIR --model FOLDER` (`--report` writes it again from the result files
+in `benchmarks/results`). Intervals are 95 % bootstrap intervals over cases; all methods see the same cases. *Cost* is
+the time of an explanation beside that of a forward pass over the same prompt in the same run.
+"""
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.language", description=__doc__)
+    parser.add_argument("--data", type=Path, help="folder of data sets")
+    parser.add_argument("--model", help="folder of a language model")
+    parser.add_argument(
+        "--only", help="comma-separated: " + ", ".join(PARTS) + "; all that the model is for by default"
+    )
+    parser.add_argument("--methods", help="comma-separated; each table has its own if they are not given")
+    parser.add_argument("--count", type=int, default=100, help="cases of each table")
+    parser.add_argument("--device")
+    parser.add_argument("--dtype")
+    parser.add_argument(
+        "--quick", action="store_true", help="a try: one small case of tables with many documents, three of the others"
+    )
+    parser.add_argument("--out", type=Path, default=Path("benchmarks/results"))
+    parser.add_argument("--write", type=Path, default=Path("docs/results_language.md"))
+    parser.add_argument("--report", action="store_true", help="only write the page from the result files")
+    given = parser.parse_args()
+    if not given.report:
+        reader = Reader(given.model, given.device, given.dtype, given.quick)
+        known = [name for name in PARTS if (name in tracking.TITLES) == tracking.knows(reader)]
+        for name in given.only.split(",") if given.only else known:
+            own = PARTS[name].QUICK_METHODS if given.quick else PARTS[name].METHODS
+            methods = tuple(given.methods.split(",")) if given.methods else own
+            count = PARTS[name].QUICK_CASES if given.quick else given.count
+            found = PARTS[name].measured(name, reader, given.data, methods, count)
+            print(PARTS[name].section(found), flush=True)
+            if not given.quick:
+                path = given.out / f"language-{name}-{Path(given.model).name}.json"
+                path.write_text(json.dumps(found), encoding="utf-8")
+    if not given.quick:
+        write(given.out, given.write)
+
+
+def write(results: Path, page: Path) -> None:
+    found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("language-*.json"))]
+    parts = [PARTS[one["name"]].section(one) for one in sorted(found, key=lambda one: list(PARTS).index(one["name"]))]
+    page.write_text(HEAD + "\n" + "\n".join(parts), encoding="utf-8")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,177 @@
+"""Which document did the answer come from? SQuAD questions with the right paragraph among others, half of them of the
+same article.
+
+The prompt is that of `whence.cite`; the model writes the answer itself, and counted are answers with the right words in
+them. A document's score is the sum of its tokens' scores for the whole answer. *LDS* [ContextCite]: documents are kept
+with probability ½; Spearman's correlation of the kept documents' scores, summed, with the true logit of the answer's
+probability, over subsets that no method saw. *Top-k drop*: what the answer's log-probability loses without the k
+documents of highest score. *leave_one_out* is that loss for one document; *contextcite n* is our writing of its
+authors' algorithm, with n ablations.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import numpy as np
+import torch
+
+from benchmarks.language.asking import Reader, interval, ranked, shown
+from benchmarks.language.contextcite import every_subset, lds, top_drop
+from benchmarks.language.questions import Question, questions, says
+from benchmarks.language.removal import METHODS, QUICK_METHODS, Case, document_blocks
+from whence.verbs.cite import TASK, Prompt
+
+__all__ = ["DOCUMENTS", "METHODS", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
+
+DOCUMENTS = {"sources5": 5, "sources20": 20}
+MEASURES = {"first": "right document first", "lds": "LDS", "top1": "top-1 drop", "top3": "top-3 drop"}
+NOTE = """A document's score is the sum of its tokens'. *LDS* [ContextCite]: rank correlation of the kept documents'
+scores, summed, with the logit of the answer's probability, over random subsets of documents. *Top-k drop*:
+log-probability that the answer loses without the k documents of highest score. `nearest` knows only where a document
+stands."""
+ANSWER = 32
+"""Tokens that the model may write."""
+HELD = 64
+"""Subsets for LDS: all of them, where there are no more."""
+BASE = "exact"
+QUICK_CASES, QUICK_DOCUMENTS, QUICK_HELD = 1, 8, 8
+
+
+class Answered(NamedTuple):
+    """A question that the model answered right."""
+
+    question: Question
+    answer: str
+    case: Case
+
+
+def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], count: int) -> dict[str, Any]:
+    """Every measure of every method on the first `count` questions that are answered right, case by case."""
+    made: dict[str, dict[str, list[float]]] = {m: {k: [] for k in [*MEASURES, "seconds"]} for m in methods}
+    scores: dict[str, list[list[float]]] = {m: [] for m in methods}
+    asked: list[dict[str, Any]] = []
+    lost: dict[str, str] = {}
+    documents = min(DOCUMENTS[name], QUICK_DOCUMENTS) if reader.quick else DOCUMENTS[name]
+    seen, subsets, begin = 0, 0, time.perf_counter()
+    for question in questions(data, documents, short=reader.quick):
+        seen += 1
+        found = answered(reader, question, len(asked))
+        if found is None:
+            continue
+        held = _held(found.case, QUICK_HELD if reader.quick else HELD)
+        subsets = len(held)
+        for method in methods:
+            if method not in lost:
+                try:
+                    scores[method].append(judge(found, method, held, made[method]))
+                except torch.OutOfMemoryError:
+                    lost[method] = f"out of memory at {found.case.example.count} tokens"
+        asked.append(_told(found))
+        spent = (time.perf_counter() - begin) / len(asked)
+        print(f"{name}: {len(asked)} of {count} ({seen} seen), {spent:.0f} s a case", flush=True)
+        if len(asked) >= count:
+            break
+    left = [method for method in methods if method not in lost]
+    return {
+        "name": name, "model": reader.model.name, "seen": seen, "cases": len(asked), "asked": asked, "lost": lost,
+        "documents": documents, "subsets": subsets,
+        "made": {method: made[method] for method in left}, "scores": {method: scores[method] for method in left},
+        "cost": {method: cost(made[method]["seconds"], asked) for method in left},
+    }  # fmt: skip
+
+
+def cost(seconds: list[float], asked: list[dict[str, Any]]) -> float:
+    """In forward passes over the whole prompt."""
+    forward = sum(row["forward"] for row in asked)
+    return float(sum(seconds) / forward) if forward else float("nan")
+
+
+def is_first(scores: np.ndarray, right: int) -> float:
+    """1 where the right one has the highest score; shared, where several have it."""
+    best = scores == scores.max()
+    return float(best[right] / best.sum())
+
+
+def answered(reader: Reader, question: Question, number: int) -> Answered | None:
+    """What the model answers, where that has the right words in it."""
+    prompt = Prompt(question.text, question.documents, TASK)
+    example = prompt.encoded(reader.model, None, ANSWER)
+    answer = reader.model.read(example.written)
+    if not says(answer, question.answer):
+        return None
+    return Answered(question, answer, Case(reader, prompt, example, document_blocks(prompt), number))
+
+
+def _held(case: Case, many: int) -> np.ndarray:
+    sources = len(case.pieces)
+    return every_subset(sources) if 2**sources <= many else case.held_apart(many)
+
+
+def judge(found: Answered, method: str, held: np.ndarray, made: dict[str, list[float]]) -> list[float]:
+    """A method's measures on a case are put into `made`; its scores are given back."""
+    case = found.case
+    scores, seconds = case.scores(method)
+    whole, *less = case.log_p(np.stack([case.everything, top_drop(scores, 1), top_drop(scores, 3)]))
+    made["first"].append(is_first(scores, found.question.right))
+    made["lds"].append(lds(scores, held, case.log_p(held)))
+    made["top1"].append(float(whole - less[0]))
+    made["top3"].append(float(whole - less[1]))
+    made["seconds"].append(seconds)
+    return [float(score) for score in scores]
+
+
+def _told(found: Answered) -> dict[str, Any]:
+    """What is known of a case apart from the methods."""
+    question, case = found.question, found.case
+    whole, alone = case.log_p(np.stack([case.everything, ~case.everything]))
+    return {
+        "id": question.id, "answer": found.answer, "right": question.right, "near": list(question.near),
+        "tokens": case.example.count, "written": case.tokens, "forward": case.forward,
+        "log_p": float(whole), "log_p_without_documents": float(alone),
+    }  # fmt: skip
+
+
+# -- the page -----------------------------------------------------------------------------------------------------
+
+
+def section(found: dict[str, Any]) -> str:
+    """A table of the page."""
+    lines = [
+        f"### Sources: the right paragraph among {found['documents']}, near-duplicates among them",
+        "",
+        f"{Path(found['model']).name}, {found['cases']} answers with the right words in them of the first "
+        f"{found['seen']} questions; prompts of {_mean(found, 'tokens'):.0f} tokens.{_remark(found)}",
+        "",
+        NOTE,
+        "",
+        f"| method | {' | '.join(MEASURES.values())} | LDS against `{BASE}`, paired | cost, forward passes |",
+        f"| --- | {' | '.join('---' for _ in MEASURES)} | --- | ---: |",
+        *_rows(found),
+        *(f"\n`{method}` is not in the table: {why}." for method, why in found["lost"].items()),
+    ]
+    return "\n".join([*lines, ""])
+
+
+def _rows(found: dict[str, Any]) -> Iterator[str]:
+    if not found["cases"]:
+        return
+    for method, values, against in ranked(found["made"], "lds", BASE):
+        cells = [shown(interval(values[key])) for key in MEASURES]
+        yield f"| `{method}` | {' | '.join(cells)} | {against} | {found['cost'][method]:.1f} |"
+
+
+def _mean(found: dict[str, Any], key: str) -> float:
+    return float(np.mean([row[key] for row in found["asked"]])) if found["asked"] else float("nan")
+
+
+def _remark(found: dict[str, Any]) -> str:
+    if found["subsets"] != 2 ** found["documents"]:
+        return f" LDS is over {found['subsets']} subsets."
+    return (
+        f" Of {found['documents']} documents there are {found['subsets']} subsets: LDS is over all of them, and "
+        "ContextCite draws from the same ones. A subset that is drawn twice is run once and costs twice."
+    )

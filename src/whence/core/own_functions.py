@@ -1,0 +1,104 @@
+"""A `torch.autograd.Function` of a model's own, where it is an activation or a softmax.
+
+`Function.apply` goes past the mode. While anybody explains, another stands in its place: it asks the mode of its own
+thread, if there is one, and is gone afterwards. Functions that are neither run as they are, and the receipt names them.
+So do those whose `apply` somebody took before.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence.core.backward import with_slope_now
+from whence.core.call import Call, is_tainted, mark_origin, mark_role, role_of
+
+__all__ = ["Watched", "are_shares", "as_activation"]
+
+Handler = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
+"""A function's name, the function, and its arguments, to its value."""
+OURS = ("torch.", "whence.")
+"""Modules whose functions are part of the machinery: checkpoints, our own gradients."""
+
+
+class Watched:
+    """`Function.apply` while it is watched: one replacement for all threads, as long as anybody needs it."""
+
+    def __init__(self, handler: Callable[[], Handler | None]):
+        self.handler = handler
+        """Asked at every call, in the thread of the call: who looks at it there."""
+        self.lock, self.users = threading.Lock(), 0
+        self.original: Any = None
+
+    def __enter__(self) -> None:
+        with self.lock:
+            if self.users == 0:
+                self.original = torch.autograd.Function.__dict__["apply"]
+                torch.autograd.Function.apply = classmethod(self._replacement())  # type: ignore[assignment,method-assign]
+            self.users += 1
+
+    def __exit__(self, *error: object) -> None:
+        with self.lock:
+            self.users -= 1
+            if self.users == 0:
+                torch.autograd.Function.apply = self.original  # type: ignore[method-assign]
+
+    def _replacement(self) -> Callable[..., Any]:
+        original, handler = self.original, self.handler
+
+        def apply(cls: type, *args: Any, **kwargs: Any) -> Any:
+            run = original.__get__(None, cls)
+            handle = None if f"{cls.__module__}.".startswith(OURS) else handler()
+            return run(*args, **kwargs) if handle is None else handle(cls.__name__, run, args, kwargs)
+
+        return apply
+
+
+def as_activation(call: Call) -> Tensor | None:
+    """f(0) + [(f(x) - f(0)) / x] · x, for a function of one tensor that works on each of its elements alone; else None.
+
+    Whether it does is tried out: with some elements set to zero, the others must not notice.
+    """
+    inputs = call.tainted()
+    x = inputs[0]
+    if len(inputs) != 1 or call.args[0] is not x:
+        return None
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        y, at_zero = call.at(x.detach()), call.at(torch.zeros_like(x))
+        if not _is_like(y, x) or not _is_like(at_zero, x) or not bool(y.isfinite().all() & at_zero.isfinite().all()):
+            return None
+        for keep in _halves(x):
+            mixed = call.at(torch.where(keep, x.detach(), 0.0))
+            if not torch.allclose(mixed, torch.where(keep, y, at_zero), rtol=1e-5, atol=1e-7):
+                return None
+    tiny = torch.finfo(x.dtype).eps
+    out = with_slope_now(x, lambda x: y, lambda x, y: torch.where(x.abs() > tiny, (y - at_zero) / x, 0.0))
+    small = torch.where(x.detach().abs() > tiny, at_zero, y)  # next to zero there is no slope to tell
+    call.book("constant", out, small)
+    mark_origin(out, x, linear=False)
+    mark_role(out, "gate" if role_of(x) is None else role_of(x))
+    return out
+
+
+def are_shares(out: Any) -> bool:
+    """Whether each row sums to one (or to nothing, masked) and holds nothing negative: a softmax, whatever its name."""
+    if not isinstance(out, Tensor) or not out.is_floating_point() or not out.dim() or out.shape[-1] < 2:
+        return False
+    with torch.no_grad(), torch._C.DisableTorchFunction():
+        sums = out.sum(-1, dtype=torch.float32)
+        close = (sums - 1).abs() < out.shape[-1] * torch.finfo(out.dtype).eps + 1e-5
+        return bool((out >= 0).all() & (close | (sums == 0)).all() & close.any())
+
+
+def _is_like(y: Any, x: Tensor) -> bool:
+    return isinstance(y, Tensor) and y.shape == x.shape and y.dtype == x.dtype and not is_tainted(y)
+
+
+def _halves(x: Tensor) -> list[Tensor]:
+    """Two ways to take half of the elements: every other one, and by chance."""
+    numbers = torch.arange(x.numel(), device=x.device)
+    return [(numbers % 2 == 0).view(x.shape), (numbers * 0.6180339887 % 1 < 0.5).view(x.shape)]

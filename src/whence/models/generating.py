@@ -1,0 +1,63 @@
+"""How a model is let write: so many tokens, or the options of its own `generate`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import torch
+from torch import Tensor
+
+from whence import cancel
+from whence.errors import InputError
+
+__all__ = ["LENGTH", "Generate", "checked_generate", "still_wanted", "writing_options"]
+
+Generate = int | Mapping[str, Any]
+"""How many tokens at most; or options of `generate` (max_new_tokens, do_sample, temperature, top_p, stop_strings, …)
+and a seed."""
+LENGTH = 256
+"""Tokens at most, where nobody says."""
+OURS = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "return_dict_in_generate", "num_return_sequences")
+
+
+def still_wanted(ids: Tensor, scores: Any, **options: Any) -> Tensor:
+    """Asked by `generate` after every token whether to end: never, unless the work was cancelled."""
+    cancel.check()
+    return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
+
+
+def checked_generate(generate: Any) -> Generate | None:
+    """What the user passed as `generate=`, or an error that says what may be passed."""
+    if generate is None:
+        return None
+    if isinstance(generate, Mapping):
+        for name in OURS:
+            if name in generate:
+                raise InputError(f"generate={{{name!r}: …}} is not for you to choose: whence sets it")
+        return dict(generate)
+    if isinstance(generate, bool) or not isinstance(generate, int) or generate < 1:
+        raise InputError(
+            f"generate={generate!r} is no number of tokens: pass one, or options such as "
+            '{"max_new_tokens": 100, "do_sample": True, "temperature": 0.7, "seed": 0}'
+        )
+    return generate
+
+
+@contextmanager
+def writing_options(generate: Generate, tokenizer: Any) -> Iterator[dict[str, Any]]:
+    """Options for `generate`, with the seed in force: without sampling unless it is asked for."""
+    given: dict[str, Any] = {"max_new_tokens": generate} if isinstance(generate, int) else dict(generate)
+    seed = given.pop("seed", None)
+    options = {"do_sample": False, "num_beams": 1, **given}
+    if not {"max_new_tokens", "max_length"} & set(options):
+        options["max_new_tokens"] = LENGTH
+    if options.get("stop_strings"):
+        options.setdefault("tokenizer", tokenizer)
+    options["stopping_criteria"] = [still_wanted, *options.get("stopping_criteria", ())]
+    devices = list(range(torch.cuda.device_count()))
+    with torch.random.fork_rng(devices) if seed is not None else nullcontext(), torch.no_grad():
+        if seed is not None:
+            torch.manual_seed(int(seed))
+        yield options

@@ -1,0 +1,148 @@
+"""Citations as one HTML file: the answer, the documents, and which sentence speaks for which statement."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+from whence.results import Citations
+from whence.results.citations import NOTABLE
+from whence.results.showing import draws
+from whence.viz.citing import PLAINLY, Said, Sentence, from_none, said, sentences
+from whence.viz.report import document, shade
+
+__all__ = ["page"]
+
+FULL = 0.6
+"""The share that gets the full colour: few sentences have more."""
+
+
+@draws(Citations, "html")
+def page(result: Citations) -> str:
+    """Everything is in the text of the page; its script only lights up what belongs together."""
+    title = " ".join(result.question.split())
+    statements = list(said(result))
+    every = sentences(result)
+    body = (
+        f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, statements)}'
+        f"{_shares(result)}</div>"
+        f'<section class="w-documents" aria-label="Documents">'
+        f"{''.join(_document(result, n, own) for n, own in enumerate(every))}{_stamp(result)}</section></div>"
+    )
+    return document(
+        title=title if len(title) <= 160 else title[:159] + "…",
+        body=body,
+        data=_data(result, every),
+        scripts=("base.js", "cited.js"),
+        styles=("cited.css",),
+    )
+
+
+def _data(result: Citations, every: list[list[Sentence]]) -> dict[str, Any]:
+    """Shares by statement: of sentences, of documents, of the rest."""
+    return {
+        "full": FULL,
+        "notable": NOTABLE,
+        "sentences": [[[round(share, 4) for share in one.shares] for one in own] for own in every],
+        "statements": [
+            {
+                "documents": [round(share, 4) for share in one.documents],
+                "says": _headline(from_none(one)),
+                "rest": {name: round(share, 4) for name, share in one.rest.items()},
+            }
+            for one in result.statements
+        ],
+        "documents": [round(share, 4) for share in result.documents],
+        "rest": {name: round(share, 4) for name, share in result.rest.items()},
+        "says": _headline(from_none(result)),
+    }
+
+
+def _answer(result: Citations, statements: list[Said]) -> str:
+    spans = []
+    for n, one in enumerate(statements):
+        chips = "".join(
+            f'<a class="w-cite" href="#document-{k}" title="{_safe(result.names[k - 1])}: '
+            f'{one.statement.documents[k - 1]:.0%} of this statement">{k}</a>'
+            for k in one.numbers
+        )
+        none = f'<span class="w-cite w-nocite" title="{_safe(from_none(one.statement))}">none</span>'
+        spans.append(
+            f'{_safe(one.gap)}<span class="w-statement" data-statement="{n}" tabindex="0" role="button" '
+            f'aria-pressed="false">{_safe(one.statement.text)}</span><span class="w-cites">{chips or none}</span>'
+        )
+    hint = "Point at a statement to see what it came from, or at a sentence to see what it gave. A click keeps it."
+    return (
+        f'<section class="w-card"><h3>Answer</h3><p class="w-answered" dir="auto">{"".join(spans)}</p>'
+        f'<p class="w-quiet w-noprint">{hint}</p></section>'
+    )
+
+
+def _shares(result: Citations) -> str:
+    rows = [
+        _row(f'<a class="w-cite" href="#document-{n}">{n}</a>', name, share, f"document-{n - 1}")
+        for n, (name, share) in enumerate(zip(result.names, result.documents, strict=True), 1)
+    ]
+    rest = [
+        _row("", _first_upper(PLAINLY.get(name, name)), share, f"rest-{name}") for name, share in result.rest.items()
+    ]
+    return (
+        f'<section class="w-card"><h3><span data-role="shares">Where the answer came from</span></h3>'
+        f'<div class="w-columns"><div><h4>Documents</h4><div class="w-sharelist">{"".join(rows)}</div></div>'
+        f'<div><h4 data-share="elsewhere">{_safe(_headline(from_none(result)))}</h4>'
+        f'<div class="w-sharelist w-restlist">{"".join(rest)}</div></div></div></section>'
+    )
+
+
+def _row(chip: str, name: str, share: float, key: str) -> str:
+    """A name, its bar and its share. The bar is a drawing: the policy of the page allows no styles in elements."""
+    bar = (
+        f'<svg class="w-sharebar" viewBox="0 0 100 8" preserveAspectRatio="none" aria-hidden="true">'
+        f'<rect width="100" height="8"/><rect class="w-part" width="{100 * share:.2f}" height="8"/></svg>'
+    )
+    shown = f'<span class="w-sharename">{chip}<span>{_safe(name)}</span></span>'
+    return f'<div class="w-share" data-key="{_safe(key)}">{shown}{bar}<span class="w-value">{share:.0%}</span></div>'
+
+
+def _document(result: Citations, n: int, own: list[Sentence]) -> str:
+    text, made, at = result.texts[n], [], 0
+    for k, sentence in enumerate(own):
+        begin, end = sentence.place
+        read = text[begin:end].rstrip()
+        made.append(_safe(text[at:begin]))
+        mark = " w-marked" if sentence.most >= NOTABLE else ""
+        made.append(
+            f'<span class="w-sentence{mark} {shade(sentence.most, FULL)}" data-document="{n}" data-sentence="{k}" '
+            f'tabindex="-1" role="button" aria-pressed="false" '
+            f'title="{sentence.most:.0%} of a statement">{_safe(read)}</span>'
+        )
+        at = begin + len(read)
+    made.append(_safe(text[at:]))
+    return (
+        f'<article class="w-card w-document" id="document-{n + 1}"><h3><span class="w-cite">{n + 1}</span>'
+        f'<span class="w-docname">{_safe(result.names[n])}</span>'
+        f'<span class="w-value" data-share="{n}">{result.documents[n]:.0%}</span></h3>'
+        f'<div class="w-doctext" dir="auto">{"".join(made)}</div></article>'
+    )
+
+
+def _stamp(result: Citations) -> str:
+    if result.trace is None:
+        return ""
+    whole = result.trace.whole
+    facts = {"method": whole.method, **whole.stamp}
+    rows = "".join(f"<dt>{_safe(str(k))}</dt><dd>{_safe(str(v))}</dd>" for k, v in facts.items() if v is not None)
+    return f'<section class="w-card"><h3>Stamp</h3><dl class="w-facts">{rows}</dl></section>'
+
+
+def _headline(says: str) -> str:
+    """A sentence without what stands in brackets: the rows below it say that."""
+    return _first_upper(says.split(" (")[0])
+
+
+def _first_upper(text: str) -> str:
+    return text[:1].upper() + text[1:]
+
+
+def _safe(text: str) -> str:
+    return html.escape(text)

@@ -1,0 +1,144 @@
+"""Functions of a model's own: activations have their slope, and torch is as it was afterwards."""
+
+from __future__ import annotations
+
+import threading
+
+import pytest
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+from torch.utils.checkpoint import checkpoint
+
+from tests.core.helpers import CLOSE, books, explain, normal, seed_for
+
+
+class Shifted(torch.autograd.Function):
+    """x³ + 2 with a gradient that is nobody's business."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x**3 + 2
+
+    @staticmethod
+    def backward(ctx, grad):
+        (x,) = ctx.saved_tensors
+        return 7 * x * grad
+
+
+class Mixed(torch.autograd.Function):
+    """The sum of a row, at each of its places."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return x.sum(-1, keepdim=True).expand_as(x).contiguous()
+
+    @staticmethod
+    def backward(ctx, grad):
+        return grad.sum(-1, keepdim=True).expand_as(grad)
+
+
+def test_an_activation_has_its_slope() -> None:
+    """f(x) = f(0) + [(f(x) - f(0)) / x] · x, and f(0) is a constant."""
+    x = normal(2, 4, 6)
+    done = explain(lambda x: Shifted.apply(2 * x), x)
+    torch.testing.assert_close(done.relevance["x"], seed_for(x) * (2 * x) ** 3, **CLOSE)
+    torch.testing.assert_close(done.sinks["constant"], (2 * seed_for(x)).sum().expand(2), **CLOSE)
+    torch.testing.assert_close(books(done), torch.zeros(2, dtype=torch.float64), **CLOSE)
+    assert not done.bypasses
+    assert not done.unruled
+
+
+class Gelu(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return F.gelu(x)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return torch.ops.aten.gelu_backward(grad, *ctx.saved_tensors)
+
+
+@pytest.mark.parametrize(
+    "block", [lambda f, x: f(2 * x), lambda f, x: f(2 * x) * x.flip(-1), lambda f, x: F.layer_norm(x + f(x), (6,))]
+)
+def test_it_is_what_torch_has_of_that_name(block) -> None:
+    x = normal(2, 4, 6)
+    own, known = explain(lambda x: block(Gelu.apply, x), x), explain(lambda x: block(F.gelu, x), x)
+    torch.testing.assert_close(own.relevance["x"], known.relevance["x"], **CLOSE)
+
+
+class Softmax(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        y = x.softmax(-1)
+        ctx.save_for_backward(y)
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        (y,) = ctx.saved_tensors
+        return y * (grad - (y * grad).sum(-1, keepdim=True))
+
+
+def test_shares_are_attention() -> None:
+    """Rows that sum to one weigh what they multiply, as torch's own softmax does."""
+    x = normal(2, 4, 6)
+    own = explain(lambda x: Softmax.apply(x @ x.mT) @ x, x)
+    known = explain(lambda x: (x @ x.mT).softmax(-1) @ x, x)
+    torch.testing.assert_close(own.relevance["x"], known.relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(own), torch.zeros(2, dtype=torch.float64), **CLOSE)
+    assert not own.bypasses
+
+
+def test_a_part_that_runs_again_meets_the_same_rule() -> None:
+    x = normal(2, 4, 6)
+    part = lambda x: Shifted.apply(2 * x) * 1.0
+    again = explain(lambda x: checkpoint(part, x, use_reentrant=False), x)
+    torch.testing.assert_close(again.relevance["x"], explain(part, x).relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(again), torch.zeros(2, dtype=torch.float64), **CLOSE)
+
+
+@pytest.mark.parametrize(("function", "recipe"), [(Mixed, "exact"), (Shifted, "gi")])
+def test_others_keep_their_gradient_and_are_named(function, recipe) -> None:
+    x = normal(2, 4, 6)
+    done = explain(lambda x: function.apply(2 * x) * 1.0, x, recipe)
+    leaf = x.clone().requires_grad_()
+    (seed_for(x) * function.apply(2 * leaf)).sum().backward()
+    torch.testing.assert_close(done.relevance["x"], x * leaf.grad, **CLOSE)
+    assert done.bypasses == (function.__name__,)
+
+
+def test_torch_is_as_it_was() -> None:
+    before = torch.autograd.Function.__dict__["apply"]
+    x = normal(2, 4, 6)
+    explain(lambda x: Shifted.apply(x), x)
+    assert torch.autograd.Function.__dict__["apply"] is before
+
+    def fails(x: Tensor) -> Tensor:
+        raise KeyError("on the way")
+
+    with pytest.raises(KeyError, match="on the way"):
+        explain(fails, x)
+    assert torch.autograd.Function.__dict__["apply"] is before
+
+
+def test_other_threads_notice_nothing() -> None:
+    """While one explains, another trains: its functions have their own gradients."""
+    x, found = normal(2, 4, 6), []
+
+    def trains() -> None:
+        leaf = x.clone().requires_grad_()
+        Shifted.apply(leaf).sum().backward()
+        found.append(leaf.grad)
+
+    def meanwhile(x: Tensor) -> Tensor:
+        thread = threading.Thread(target=trains)
+        thread.start()
+        thread.join()
+        return Shifted.apply(x)
+
+    explain(meanwhile, x)
+    torch.testing.assert_close(found[0], 7 * x, **CLOSE)
