@@ -8,13 +8,15 @@ from __future__ import annotations
 
 import argparse
 import json
+import time
 from pathlib import Path
 
-from benchmarks.language import injection, recovery, sources, tracking
+from benchmarks.language import injection, recovery, sources, tracking, trying
 from benchmarks.language.asking import Reader
 
 PARTS = {
     **dict.fromkeys(recovery.CASES, recovery),
+    **dict.fromkeys(trying.NAMES, trying),
     **dict.fromkeys(tracking.TITLES, tracking),
     **dict.fromkeys(sources.DOCUMENTS, sources),
     "injection": injection,
@@ -37,6 +39,7 @@ def main() -> None:
     )
     parser.add_argument("--methods", help="comma-separated; each table has its own if they are not given")
     parser.add_argument("--count", type=int, default=100, help="cases of each table")
+    parser.add_argument("--minutes", type=float, help="end each table after this long, with the cases it has")
     parser.add_argument("--device")
     parser.add_argument("--dtype")
     parser.add_argument(
@@ -53,6 +56,8 @@ def main() -> None:
             own = PARTS[name].QUICK_METHODS if given.quick else PARTS[name].METHODS
             methods = tuple(given.methods.split(",")) if given.methods else own
             count = PARTS[name].QUICK_CASES if given.quick else given.count
+            if given.minutes:
+                reader.deadline = time.perf_counter() + 60 * given.minutes
             found = PARTS[name].measured(name, reader, given.data, methods, count)
             print(PARTS[name].section(found), flush=True)
             if not given.quick:

@@ -10,13 +10,13 @@ import numpy as np
 import torch
 
 import whence
-from whence.core.recipe import Recipe, recipes
+from whence.core.recipe import Gamma, Recipe, recipes
 from whence.methods.explaining import as_method, explain_examples
 from whence.models.example import Example
 from whence.models.writing import CausalLM
 from whence.results.bootstrap import estimate
 
-__all__ = ["METHODS", "Asked", "Reader", "interval", "method_of", "paired", "ranked", "shown"]
+__all__ = ["METHODS", "Asked", "Reader", "cost", "interval", "method_of", "paired", "ranked", "shown"]
 
 METHODS = (
     "random", "gi", "ah_ln", "cp_lrp", "exact", "attn_lrp", "attn_lrp values=1", "gim", "libragrad", "saliency",
@@ -24,15 +24,19 @@ METHODS = (
 )  # fmt: skip
 TOKENS = 16_384
 """In one forward pass."""
+TOGETHER = 16
+"""Answers that are written at a time, on a GPU."""
 
 
 def method_of(name: str) -> str | Recipe:
-    """A method, or a preset with fields changed: "attn_lrp values=1"."""
+    """A method, or a preset with fields changed: "attn_lrp values=1 gamma=0.1"."""
     preset, *changes = name.split()
     if not changes:
         return name
-    fields = dict(change.split("=") for change in changes)
-    return recipes[preset].but(name=name, **{k: _value(v) for k, v in fields.items()})
+    fields: dict[str, Any] = {key: _value(value) for key, value in (change.split("=") for change in changes)}
+    if "gamma" in fields:
+        fields["linear"] = Gamma(fields.pop("gamma"))
+    return recipes[preset].but(name=name, **fields)
 
 
 def _value(text: str) -> Any:
@@ -64,6 +68,12 @@ class Reader:
         """Whether this is a try: tables whose cases are large make them smaller."""
         self.blank = int(model.tokenizer.eos_token_id)
         self.seconds: dict[str, list[float]] = {}
+        self.deadline = float("inf")
+        """When a table ends with the cases it has."""
+
+    @property
+    def late(self) -> bool:
+        return time.perf_counter() > self.deadline
 
     @property
     def chats(self) -> bool:
@@ -106,6 +116,18 @@ class Reader:
                 found.append(shares.mean(1).cpu().numpy())
         return np.concatenate(found)
 
+    def answers(self, prompts: Sequence[Sequence[int]], tokens: int) -> list[str]:
+        """What the model writes behind each of some prompts, all at once."""
+        rows = [torch.tensor(ids) for ids in prompts]
+        padded = torch.nn.utils.rnn.pad_sequence(rows, True, self.blank, padding_side="left").to(self.model.device)
+        lengths = torch.tensor([len(row) for row in rows], device=self.model.device)
+        mask = torch.arange(padded.shape[1], device=self.model.device) >= padded.shape[1] - lengths[:, None]
+        with torch.inference_mode():
+            written = self.model.module.generate(
+                padded, attention_mask=mask.long(), max_new_tokens=tokens, do_sample=False, pad_token_id=self.blank
+            )
+        return self.model.tokenizer.batch_decode(written[:, padded.shape[1] :])
+
     def is_right(self, example: Example) -> bool:
         """Whether the model would have written the answer itself, each token given those before."""
         batch = self.model.collate([example])
@@ -123,6 +145,11 @@ class Reader:
                 self.model.run(batch).logits[0, -1].argmax().item()
                 best = min(best, time.perf_counter() - begin)
         return best
+
+
+def cost(seconds: Sequence[float], forward: Sequence[float]) -> float:
+    """Seconds of explanations in forward passes over the same prompts: the median over cases."""
+    return float(np.median(np.divide(seconds, forward))) if len(forward) else float("nan")
 
 
 def interval(values: Sequence[float]) -> tuple[float, float, float]:

@@ -20,18 +20,16 @@ from typing import Any
 import numpy as np
 import torch
 
-from benchmarks.language.asking import Reader, interval, ranked, shown
+from benchmarks.language.asking import Reader, cost, interval, ranked, shown
 from benchmarks.language.questions import Question, questions, says
-from benchmarks.language.removal import METHODS, QUICK_METHODS, Case, cut, sentence_spans
-from benchmarks.language.sources import cost, is_first
+from benchmarks.language.removal import ANSWER, METHODS, QUICK_METHODS, Case, answered, cut, sentence_spans
+from benchmarks.language.sources import is_first
 from whence.results.units import sentences
 from whence.verbs.cite import TASK, Prompt
 
 __all__ = ["METHODS", "PLACES", "QUICK_CASES", "QUICK_METHODS", "WORDINGS", "measured", "plant", "section"]
 
 DOCUMENTS, QUICK_DOCUMENTS = 20, 8
-ANSWER = 32
-"""Tokens that the model may write."""
 TRIES = 12
 """Prompts for each case that is wanted: small models seldom obey."""
 BASE = "exact"
@@ -113,10 +111,12 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
     obeyed: Counter[str] = Counter()
     begin = time.perf_counter()
     documents = QUICK_DOCUMENTS if reader.quick else DOCUMENTS
-    for one in planted(data, documents, short=reader.quick):
+    every = planted(data, documents, short=reader.quick)
+    obeys = lambda one, answer: says(answer, one.word)
+    for one, likely in answered(reader, every, lambda one: one.prompt.text, obeys):
         way = ", ".join(one.way)
         tried[way] += 1
-        case = obeying(reader, one, len(asked))
+        case = obeying(reader, one, len(asked)) if likely else None
         if case is not None:
             obeyed[way] += 1
             for method in methods:
@@ -128,14 +128,14 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
             asked.append(_told(case, one))
         spent = time.perf_counter() - begin
         print(f"{name}: {len(asked)} of {count} ({tried.total()} tried), {spent:.0f} s", flush=True)
-        if len(asked) >= count or tried.total() >= TRIES * count:
+        if len(asked) >= count or tried.total() >= TRIES * count or reader.late:
             break
     left = [method for method in methods if method not in lost]
     return {
         "name": name, "model": reader.model.name, "seen": tried.total(), "cases": len(asked), "asked": asked,
         "documents": documents, "tried": dict(tried), "obeyed": dict(obeyed), "lost": lost,
         "made": {method: made[method] for method in left},
-        "cost": {method: cost(made[method]["seconds"], asked) for method in left},
+        "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in left},
     }  # fmt: skip
 
 

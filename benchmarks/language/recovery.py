@@ -16,30 +16,30 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.language.asking import METHODS, Asked, Reader, interval, ranked, shown
+from benchmarks.language.asking import METHODS, Asked, Reader, cost, interval, ranked, shown
 
-__all__ = ["CASES", "METHODS", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
+__all__ = ["CASES", "METHODS", "OTHER", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
 
 SHARES = np.array([0, 2, 5, 10, 20, 40, 60, 80, 100]) / 100
 BASE = "exact"
 QUICK_METHODS, QUICK_CASES = METHODS, 3
 
 
-def squad(reader: Reader, data: Path) -> Iterator[Asked]:
-    for row in _rows(data, "squad_v2.0"):
+def squad(reader: Reader, rows: list[dict[str, Any]]) -> Iterator[Asked]:
+    for row in rows:
         text = f"{row['context']}\n\n{row['question']} Answer with a few words from the text."
         yield reader.asked(text, row["answer"], (0, len(row["context"])), tuple(row["answer_span"]))
 
 
-def facts(reader: Reader, data: Path) -> Iterator[Asked]:
-    for row in _rows(data, "known_1000"):
+def facts(reader: Reader, rows: list[dict[str, Any]]) -> Iterator[Asked]:
+    for row in rows:
         begin = row["prompt"].find(row["subject"])
         place = (begin, begin + len(row["subject"])) if begin >= 0 else None
         yield _gone_on(reader, row["prompt"], row["attribute"], place)
 
 
-def ioi(reader: Reader, data: Path) -> Iterator[Asked]:
-    for row in _rows(data, "ioi"):
+def ioi(reader: Reader, rows: list[dict[str, Any]]) -> Iterator[Asked]:
+    for row in rows:
         begin = row["prompt"].find(row["answer"])
         yield _gone_on(reader, row["prompt"], row["answer"], (begin, begin + len(row["answer"])))
 
@@ -52,6 +52,9 @@ def _gone_on(reader: Reader, prompt: str, word: str, evidence: tuple[int, int] |
 
 
 CASES = {"squad": squad, "facts": facts, "ioi": ioi}
+FILES = {"squad": "squad_v2.0", "facts": "known_1000", "ioi": "ioi"}
+OTHER = "-recipes"
+"""Ends the names of tables in which recipes are tried: on prompts from the other end of the file."""
 TITLES = {
     "squad": "SQuAD 2.0: answers from a paragraph; evidence is the answer's place in it",
     "facts": "Known facts: what a model remembers; evidence is the subject",
@@ -59,31 +62,32 @@ TITLES = {
 }
 
 
-def _rows(data: Path, name: str) -> list[dict[str, Any]]:
-    found: list[dict[str, Any]] = json.loads((data / "attribution_llm" / f"{name}.json").read_text())
-    return found
+def _cases(name: str, reader: Reader, data: Path) -> Iterator[Asked]:
+    kind = name.removesuffix(OTHER)
+    rows = json.loads((data / "attribution_llm" / f"{FILES[kind]}.json").read_text(encoding="utf-8"))
+    return CASES[kind](reader, rows if kind == name else rows[::-1])
 
 
 def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], count: int) -> dict[str, Any]:
     """Areas, hits and shares of every method on the first `count` cases that need their context."""
     made: dict[str, dict[str, list[float]]] = {m: {"area": [], "top": [], "share": []} for m in methods}
     seen, forward = 0, []
-    for asked in CASES[name](reader, data):
+    for asked in _cases(name, reader, data):
         seen += 1
         everything = np.ones_like(asked.context)
         with_it, without = reader.likely(asked.example, [everything, everything & ~asked.context])
-        if name != "squad" and not reader.is_right(asked.example):
+        if not name.startswith("squad") and not reader.is_right(asked.example):
             continue
         if without > with_it / 2:
             continue
-        forward.append(reader.forward_seconds(asked.example, 1))
+        forward.append(reader.forward_seconds(asked.example, 2))
         for method in methods:
             _judge(reader, asked, method, made[method])
-        if len(forward) >= count:
+        if len(forward) >= count or reader.late:
             break
         if len(forward) % 10 == 0:
             print(f"{name}: {len(forward)} of {count} ({seen} seen)", flush=True)
-    costs = {m: float(np.mean(reader.seconds[m][-len(forward) :]) / np.mean(forward)) for m in methods}
+    costs = {m: cost(reader.seconds[m][-len(forward) :], forward) for m in methods}
     return {"name": name, "model": reader.model.name, "seen": seen, "cases": len(forward), "made": made, "cost": costs}
 
 
@@ -109,8 +113,10 @@ def _judge(reader: Reader, asked: Asked, method: str, made: dict[str, list[float
 
 def section(found: dict[str, Any]) -> str:
     """A table of the page."""
+    kind = found["name"].removesuffix(OTHER)
+    tried = "" if kind == found["name"] else ": recipes tried, on other prompts than those of the table above"
     lines = [
-        f"### {TITLES[found['name']]}",
+        f"### {TITLES[kind]}{tried}",
         "",
         f"{Path(found['model']).name}, {found['cases']} cases of the first {found['seen']}.",
         "",

@@ -8,15 +8,16 @@ them, put through the model's chat template and tokenized anew. Documents that s
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any
+from itertools import islice
+from typing import Any, TypeVar
 
 import numpy as np
 import torch
 
 from benchmarks.language.asking import METHODS as TOKEN_METHODS
-from benchmarks.language.asking import TOKENS, Reader
+from benchmarks.language.asking import TOGETHER, TOKENS, Reader
 from benchmarks.language.contextcite import subsets, surrogate
 from whence.models.chat import Chat
 from whence.models.example import Example
@@ -24,11 +25,24 @@ from whence.models.writing import CausalLM
 from whence.results.units import sentences
 from whence.verbs.cite import Prompt, document_side
 
-__all__ = ["METHODS", "QUICK_METHODS", "Case", "cut", "document_blocks", "likely", "sentence_spans"]
+__all__ = [
+    "ANSWER",
+    "METHODS",
+    "QUICK_METHODS",
+    "Case",
+    "answered",
+    "cut",
+    "document_blocks",
+    "likely",
+    "sentence_spans",
+]
 
 METHODS = (*TOKEN_METHODS, "nearest", "leave_one_out", "contextcite 32", "contextcite 256")
 QUICK_METHODS = ("random", "nearest", "exact", "attn_lrp", "gae", "leave_one_out", "contextcite 8")
 Span = tuple[int, int]
+T = TypeVar("T")
+ANSWER = 32
+"""Tokens that the model may write."""
 NARROW = 0.75
 """The shortest of a batch over its longest, at least: padding is computed, too."""
 CPU_TOKENS = 4096
@@ -86,6 +100,24 @@ def prompt_ids(model: CausalLM, text: str) -> list[int]:
     chats = getattr(model.tokenizer, "chat_template", None) is not None
     whole = Chat([{"role": "user", "content": text}]).rendered(model.tokenizer) if chats else f"{text}\n\nAnswer:"
     return list(model.tokenizer(whole, add_special_tokens=not chats, verbose=False)["input_ids"])
+
+
+def answered(
+    reader: Reader, asked: Iterable[T], text: Callable[[T], str], wanted: Callable[[T, str], bool]
+) -> Iterator[tuple[T, bool]]:
+    """Everything asked, and whether the model seems to answer what is wanted: answers are written many at a time.
+
+    Padding may turn a close choice, so whoever goes on looks again. On a CPU many at a time are no faster, and
+    everything goes on.
+    """
+    asked = iter(asked)
+    many = 1 if reader.model.device.type == "cpu" else TOGETHER
+    while group := list(islice(asked, many)):
+        if many == 1:
+            yield group[0], True
+        else:
+            written = reader.answers([prompt_ids(reader.model, text(one)) for one in group], ANSWER)
+            yield from ((one, wanted(one, answer)) for one, answer in zip(group, written, strict=True))
 
 
 @contextmanager

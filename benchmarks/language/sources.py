@@ -19,10 +19,10 @@ from typing import Any, NamedTuple
 import numpy as np
 import torch
 
-from benchmarks.language.asking import Reader, interval, ranked, shown
+from benchmarks.language.asking import Reader, cost, interval, ranked, shown
 from benchmarks.language.contextcite import every_subset, lds, top_drop
 from benchmarks.language.questions import Question, questions, says
-from benchmarks.language.removal import METHODS, QUICK_METHODS, Case, document_blocks
+from benchmarks.language.removal import ANSWER, METHODS, QUICK_METHODS, Case, answered, document_blocks
 from whence.verbs.cite import TASK, Prompt
 
 __all__ = ["DOCUMENTS", "METHODS", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
@@ -33,8 +33,6 @@ NOTE = """A document's score is the sum of its tokens'. *LDS* [ContextCite]: ran
 scores, summed, with the logit of the answer's probability, over random subsets of documents. *Top-k drop*:
 log-probability that the answer loses without the k documents of highest score. `nearest` knows only where a document
 stands."""
-ANSWER = 32
-"""Tokens that the model may write."""
 HELD = 64
 """Subsets for LDS: all of them, where there are no more."""
 BASE = "exact"
@@ -57,9 +55,11 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
     lost: dict[str, str] = {}
     documents = min(DOCUMENTS[name], QUICK_DOCUMENTS) if reader.quick else DOCUMENTS[name]
     seen, subsets, begin = 0, 0, time.perf_counter()
-    for question in questions(data, documents, short=reader.quick):
+    every = questions(data, documents, short=reader.quick)
+    right = lambda question, answer: says(answer, question.answer)
+    for question, likely in answered(reader, every, lambda question: _prompt(question).text, right):
         seen += 1
-        found = answered(reader, question, len(asked))
+        found = right_answer(reader, question, len(asked)) if likely else None
         if found is None:
             continue
         held = _held(found.case, QUICK_HELD if reader.quick else HELD)
@@ -73,21 +73,15 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
         asked.append(_told(found))
         spent = (time.perf_counter() - begin) / len(asked)
         print(f"{name}: {len(asked)} of {count} ({seen} seen), {spent:.0f} s a case", flush=True)
-        if len(asked) >= count:
+        if len(asked) >= count or reader.late:
             break
     left = [method for method in methods if method not in lost]
     return {
         "name": name, "model": reader.model.name, "seen": seen, "cases": len(asked), "asked": asked, "lost": lost,
         "documents": documents, "subsets": subsets,
         "made": {method: made[method] for method in left}, "scores": {method: scores[method] for method in left},
-        "cost": {method: cost(made[method]["seconds"], asked) for method in left},
+        "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in left},
     }  # fmt: skip
-
-
-def cost(seconds: list[float], asked: list[dict[str, Any]]) -> float:
-    """In forward passes over the whole prompt."""
-    forward = sum(row["forward"] for row in asked)
-    return float(sum(seconds) / forward) if forward else float("nan")
 
 
 def is_first(scores: np.ndarray, right: int) -> float:
@@ -96,9 +90,13 @@ def is_first(scores: np.ndarray, right: int) -> float:
     return float(best[right] / best.sum())
 
 
-def answered(reader: Reader, question: Question, number: int) -> Answered | None:
+def _prompt(question: Question) -> Prompt:
+    return Prompt(question.text, question.documents, TASK)
+
+
+def right_answer(reader: Reader, question: Question, number: int) -> Answered | None:
     """What the model answers, where that has the right words in it."""
-    prompt = Prompt(question.text, question.documents, TASK)
+    prompt = _prompt(question)
     example = prompt.encoded(reader.model, None, ANSWER)
     answer = reader.model.read(example.written)
     if not says(answer, question.answer):

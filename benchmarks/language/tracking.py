@@ -22,7 +22,7 @@ import numpy as np
 import torch
 
 from benchmarks.language import flashtrace
-from benchmarks.language.asking import METHODS, Reader, interval, method_of, ranked, shown
+from benchmarks.language.asking import METHODS, Reader, cost, interval, method_of, ranked, shown
 from training import tracking
 from whence.methods.explaining import as_method
 from whence.methods.hopping import hopped
@@ -176,13 +176,13 @@ def measured(name: str, reader: Reader, data: Path | None, methods: tuple[str, .
     seconds: dict[str, list[float]] = {row: [] for row in rows}
     seen, forward, depths = 0, [], []
     for case in drawn(KINDS[name]):
-        if len(forward) == count or seen == PATIENCE * count:
+        if len(forward) == count or seen == PATIENCE * count or reader.late:
             break
         seen += 1
         asked = tracked(reader, case)
         if not reader.is_right(asked.example):
             continue
-        forward.append(reader.forward_seconds(asked.example, 1))
+        forward.append(reader.forward_seconds(asked.example, 2))
         depths.append(len(case.evidence))
         for row in rows:
             begin = time.perf_counter()
@@ -192,7 +192,7 @@ def measured(name: str, reader: Reader, data: Path | None, methods: tuple[str, .
                 made[row][measure].append(value)
     if not forward:
         raise SystemExit(f"{name}: {reader.model.name} answers none of {seen} questions: train it for longer")
-    costs = {row: float(np.mean(seconds[row]) / np.mean(forward)) for row in rows}
+    costs = {row: cost(seconds[row], forward) for row in rows}
     return {
         "name": name, "model": reader.model.name, "seen": seen, "cases": len(forward), "depths": depths, "made": made,
         "cost": costs,
