@@ -18,6 +18,7 @@ ledger        where relevance was absorbed
 own_functions activations and softmaxes that a model brings itself
 interception  the mode that sees every call
 propagation   one forward, one backward
+places        hidden tensors whose relevance is read on the way
 gradients     ordinary gradients at the same places
 relevance     the other currency: rules that carry relevance itself (Chefer)
 recording     passes over small batches, recorded on a GPU and played again

@@ -73,6 +73,8 @@ class Leaf:
     layout: Layout | None = None
     whole: bool = True
     """Whether there is no -1 among the positions."""
+    stage: int = 0
+    """How far the forward pass was, where the ledger counts."""
 
 
 Change = Callable[[Leaf, int], Tensor]
@@ -209,7 +211,7 @@ class Interception(TorchFunctionMode):
             if self.change is not None:
                 value = self.change(Leaf(source, value, positions), len(self.leaves)).detach()
             leaf = value.requires_grad_()
-            self.leaves.append(Leaf(source, leaf, positions, layout, whole))
+            self.leaves.append(Leaf(source, leaf, positions, layout, whole, self.ledger.stage))
             copy = leaf.clone()
             mark_layout(copy, layout)
             self._last = _get_sequence_nr()

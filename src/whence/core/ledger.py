@@ -37,11 +37,13 @@ AT_ONCE = ("cuda",)
 
 
 class Entry(NamedTuple):
-    """What kind of absorption, at which function, in which module (empty unless modules are wanted)."""
+    """What kind of absorption, at which function, in which module (empty unless modules are wanted), and at which stage
+    of the forward pass (0 unless somebody counts)."""
 
     kind: str
     function: str
     module: str
+    stage: int = 0
 
 
 class NoLedger:
@@ -51,6 +53,8 @@ class NoLedger:
 
     def __init__(self) -> None:
         self.held = Holding()
+        self.stage = 0
+        """How far the forward pass is, for whoever wants entries told apart by that."""
 
     def constant(
         self,
@@ -215,7 +219,7 @@ class Ledger(NoLedger):
     # -- inside ----------------------------------------------------------------------------------------------
 
     def _entry(self, kind: str, function: str) -> Entry:
-        entry = Entry(kind, function, self._module() if self._names else "")
+        entry = Entry(kind, function, self._module() if self._names else "", self.stage)
         self.calls[entry] += 1
         return entry
 

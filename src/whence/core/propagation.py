@@ -30,6 +30,7 @@ __all__ = [
     "Forward",
     "Propagation",
     "Receipt",
+    "Target",
     "Walk",
     "account",
     "at_source",
