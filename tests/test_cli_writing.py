@@ -142,3 +142,10 @@ def test_errors_are_one_line(arguments, says, folder, documents, tmp_path, monke
     message = capsys.readouterr().err
     assert says in message
     assert "Traceback" not in message
+
+
+def test_graph(folder, tmp_path):
+    done = run(app, ["graph", "It is", "--model", folder, "--json", "--save", str(tmp_path / "graph.json")])
+    assert done.exit_code == 0, done.output
+    read = whence.AttributionGraph.load(tmp_path / "graph.json")
+    assert json.loads(done.stdout)["whence"]["target"] == read.target

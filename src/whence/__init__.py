@@ -16,7 +16,7 @@ from whence.models import load
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import Citations, Comparison, Conservation, Explanation, Trace
+from whence.results import AttributionGraph, Citations, Comparison, Conservation, Explanation, Trace
 from whence.runner import run, show, summary
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -26,6 +26,7 @@ from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
+from whence.verbs.graph import graph
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -38,6 +39,7 @@ def __getattr__(name: str) -> Any:
 
 
 __all__ = [
+    "AttributionGraph",
     "Citations",
     "Comparison",
     "Conservation",
@@ -62,6 +64,7 @@ __all__ = [
     "entropy",
     "evaluate",
     "explain",
+    "graph",
     "load",
     "methods",
     "recipes",

@@ -8,10 +8,12 @@ import numpy as np
 
 from whence.results import (
     AttentionMaps,
+    AttributionGraph,
     Citations,
     CitedSentence,
     Comparison,
     Conservation,
+    Edge,
     Explanation,
     Prediction,
     Statement,
@@ -155,6 +157,23 @@ def citations() -> Citations:
     return Citations("What of <i>it</i>?", answer, ("guide <b>", "notes"), texts, statements, (0.5, 0.275), rest)
 
 
+def graph() -> AttributionGraph:
+    """Two layers over three tokens."""
+    edges = (
+        Edge(1, 1, 2, "head 0", 1.5),
+        Edge(0, 1, 1, "skip", 1.25),
+        Edge(0, 0, 1, "head 3", -0.5),
+        Edge(0, 2, 2, "mlp", 0.25),
+        Edge(1, 2, 2, "skip", 0.25),
+    )
+    relevance = np.array([[-0.5, 1.25, 0.25], [0.0, 1.5, 0.25], [0.0, 0.0, 1.75]])
+    return AttributionGraph(
+        relevance=relevance, edges=edges, tokens=("a", " <script>", " gem"), constants=np.zeros((2, 3)),
+        layers=("layer.0", "layer.1"), heads=np.ones((2, 4)), kept=(0.8, 0.9), target="positive", target_score=1.75,
+        method="exact", text="a <script> gem", stamp={"model": "made"},
+    )  # fmt: skip
+
+
 def every() -> dict[str, object]:
     """One result of every type and kind."""
     receipt = Conservation(1.0, 1.5, {"bias": 0.5})
@@ -175,4 +194,5 @@ def every() -> dict[str, object]:
         "citations": citations(),
         "audit": audit(),
         "diagnosis": diagnosis(),
+        "graph": graph(),
     }

@@ -10,6 +10,7 @@ look at both. What a place is, is seen in what the model computes; no model is n
 | `attentions` | the linear layer that reads the heads: what attention adds to the stream           |
 | `neurons`    | what an activation (times what it gates) gives, inside of a block                  |
 | `mlps`       | the linear layer that reads the neurons: what the MLP adds to the stream           |
+| `input`      | what the first block reads                                                         |
 
 Besides, what any module gives, by its name. Entries of the ledger are booked by *stage*, the number of blocks that have
 run, so that every layer has a receipt: relevance of the layer + sinks of later stages = target.
@@ -37,11 +38,13 @@ from whence.core.memory import blocks_of, planned
 from whence.core.numerics import widened
 from whence.core.propagation import Forward, Target, account, followed, gathered, there_and_back
 from whence.core.recipe import Recipe
-from whence.core.rules import products, table
+from whence.core.rules import products, softmax, table
 
 __all__ = ["KINDS", "Crossing", "Place", "inside", "layers_of"]
 
 KINDS = ("layers", "heads", "attentions", "mlps", "neurons")
+Mixing = Callable[[], tuple[Tensor, Tensor]]
+"""Gives probabilities (head, query, key) and values (head, key, channel) of an attention."""
 PROJECTIONS = {"linear": (0, "input"), "addmm": (1, "mat1")}
 
 
@@ -50,13 +53,15 @@ class Place:
     """A hidden tensor of one example."""
 
     kind: str
-    """One of `KINDS`, or "module"."""
+    """One of `KINDS`, "input" or "module"."""
     name: str
     """Of the block it is in, or of the module that gave it."""
     layer: int | None
     """Which of the blocks that ran it is, or is in; None outside of all."""
     held: Held
     heads: int = 0
+    mixing: Mixing | None = None
+    """Of heads that attend to all tokens at once, where it was asked for."""
     gradient: Tensor | None = None
     """∂ target / ∂ value under the recipe; None where the target does not depend on it."""
 
@@ -118,8 +123,11 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
 class _Watch:
     """The rules and hooks that note places, while a model runs in this thread."""
 
-    def __init__(self, module: nn.Module, kinds: Sequence[str], modules: Sequence[str], ledger: Ledger):
+    def __init__(
+        self, module: nn.Module, kinds: Sequence[str], modules: Sequence[str], ledger: Ledger, *, maps: bool = False
+    ):
         self.module, self.kinds, self.modules, self.ledger = module, frozenset(kinds), modules, ledger
+        self.maps = maps
         self.places: list[Place] = []
         self.layers: list[str] = []
         self._names = {id(m): name for name, m in module.named_modules()}
@@ -135,7 +143,7 @@ class _Watch:
         """Hooks that are gone when this ends, on blocks and on the modules that were named."""
         with ExitStack() as stack:
             for block in layers_of(self.module):
-                stack.callback(block.register_forward_pre_hook(self._enters).remove)
+                stack.callback(block.register_forward_pre_hook(self._enters, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(self._leaves).remove)
             known = dict(self.module.named_modules())
             for name in self.modules:
@@ -146,9 +154,14 @@ class _Watch:
     def _here(self) -> bool:
         return threading.get_ident() == self._thread and not self._over
 
-    def _enters(self, block: nn.Module, args: Any) -> None:
-        if self._here:
-            self._within.append(self._names[id(block)])
+    def _enters(self, block: nn.Module, args: Any, kwargs: Any) -> None:
+        if not self._here:
+            return
+        name = self._names[id(block)]
+        stream = _first((*args, *kwargs.values()))
+        if not self.layers and not self._within and stream is not None:
+            self.note("input", stream, name, -1)
+        self._within.append(name)
 
     def _leaves(self, block: nn.Module, args: Any, out: Any) -> None:
         if not self._here:
@@ -179,23 +192,43 @@ class _Watch:
         return {**base, **own}
 
     def _fused(self, call: Call) -> Any:
-        return self._attended(call, self.base[call.name](call))
+        return self._attended(self.base[call.name](call), self._spelled_out(call) if self.maps else None)
 
     def _matrix(self, call: Call) -> Any:
         """probabilities @ values; or a linear layer, spelled x @ W."""
         probability = products.probability_of(call)
         tensors = call.tensors()
         if probability is not None and len(tensors) == 2 and probability.dim() in (3, 4):
-            return self._attended(call, self.base[call.name](call))
+            return self._attended(self.base[call.name](call), self._as_written(call) if self.maps else None)
         if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]):
             return self._read(call, tensors[0])
         return self.base[call.name](call)
 
-    def _attended(self, call: Call, out: Any) -> Any:
+    def _attended(self, out: Any, mixing: Mixing | None) -> Any:
         if is_tainted(out) and out.dim() in (3, 4) and self._within:
             mark_role(out, "heads")
-            self.note("heads", out, heads=out.shape[-3])
+            whole = out.dim() == 3 or out.shape[0] == 1  # else windows, or chunks
+            self.note("heads", out, heads=out.shape[-3], mixing=mixing if whole else None)
         return out
+
+    def _spelled_out(self, call: Call) -> Mixing:
+        a = softmax.bound_arguments(call)
+        q, k, v = (self.ledger.held.hold(a[name]) for name in ("query", "key", "value"))
+        rest = softmax.mask_arguments(a)
+
+        def mixing() -> tuple[Tensor, Tensor]:
+            scores = softmax.attention_scores(q.value, k.value, **rest)
+            values = softmax.repeated(v.value, q.value, rest["enable_gqa"])
+            return _heads_first(torch.softmax(widened(scores), -1).nan_to_num()), _heads_first(widened(values))
+
+        return mixing
+
+    def _as_written(self, call: Call) -> Mixing | None:
+        first, second = call.tensors()
+        if role_of(first) != "probability" or first.shape[-1] != second.shape[-2] or first.dim() != second.dim():
+            return None
+        p, v = self.ledger.held.hold(first), self.ledger.held.hold(second)
+        return lambda: (_heads_first(widened(p.value)), _heads_first(widened(v.value)))
 
     def _product(self, call: Call) -> Any:
         """An activation times what it gates."""
@@ -220,14 +253,22 @@ class _Watch:
 
     # -- noting ----------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, heads: int = 0) -> None:
+    def note(
+        self,
+        kind: str,
+        value: Tensor,
+        name: str = "",
+        layer: int | None = None,
+        heads: int = 0,
+        mixing: Mixing | None = None,
+    ) -> None:
         """Hold a tensor, and its gradient when that comes."""
         if (kind not in self.kinds and kind != "module") or not is_tainted(value):
             return
         if not name:
             name, layer = self._within[0], len(self.layers)
         with torch._C.DisableTorchFunction():
-            made = Place(kind, name, layer, self.ledger.held.hold(value), heads)
+            made = Place(kind, name, layer, self.ledger.held.hold(value), heads, mixing)
             self.places.append(made)
 
             def seen(grad: Tensor) -> None:
@@ -238,6 +279,10 @@ class _Watch:
     def end(self) -> None:
         """The model has run: what runs now is run again, or is the target."""
         self._over = True
+
+
+def _heads_first(x: Tensor) -> Tensor:
+    return x.detach().reshape(-1, *x.shape[-2:])
 
 
 def _first(out: Any) -> Tensor | None:
@@ -257,8 +302,10 @@ def inside(
     recipe: Recipe,
     kinds: Sequence[str] = KINDS,
     modules: Sequence[str] = (),
+    maps: bool = False,
 ) -> Crossing:
-    """One pass there and back over a batch of one example, with a look at its places.
+    """One pass there and back over a batch of one example, with a look at its places. `maps` lets heads be asked for
+    what they mix.
 
     >>> import torch
     >>> from whence.core.recipe import recipes
@@ -271,7 +318,7 @@ def inside(
     True
     """
     ledger = Ledger(batch.examples)
-    watch = _Watch(module, kinds, modules, ledger)
+    watch = _Watch(module, kinds, modules, ledger, maps=maps)
     mode = Interception(
         batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, follows=followed(batch, True, "word")
     )

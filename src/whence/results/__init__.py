@@ -1,5 +1,6 @@
 """Every value that crosses layers, frozen: explanations, receipts, predictions."""
 
+from whence.results.attribution_graph import AttributionGraph, Edge
 from whence.results.citations import Citations, CitedSentence, Statement
 from whence.results.comparison import Comparison
 from whence.results.conservation import Conservation
@@ -11,11 +12,13 @@ from whence.results.trace import Trace
 
 __all__ = [
     "AttentionMaps",
+    "AttributionGraph",
     "Citations",
     "CitedSentence",
     "Comparison",
     "Conservation",
     "Corners",
+    "Edge",
     "Evaluation",
     "Explanation",
     "Part",
