@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test test-gpu check lint types zoo bench tables docs clean help
+.PHONY: demo test test-gpu check lint types zoo bench tables language docs clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -45,6 +45,9 @@ bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
 
 tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUICK=1); writes docs/results.md
 	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER) --jobs $(or $(JOBS),1) $(if $(QUICK),--quick)
+
+language: $(STAMP) ## language models against an answer key (DATA=, LLM= a folder); writes docs/results_language.md
+	$(BIN)/python -m benchmarks.language --data $(DATA) --model $(LLM)
 
 docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
 	$(BIN)/python -m whence methods --markdown > docs/methods.md

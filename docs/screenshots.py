@@ -63,6 +63,7 @@ def written(browser: Browser, llm: str, folder: Path) -> None:
     shot(browser, trace.resolve().as_uri(), folder / "trace.png", 1000, 640)
     shot(browser, cited.resolve().as_uri(), folder / "cited.png", 1000, 660)
     trace.unlink(), cited.unlink()
+    whence.graph(model, "When Mary and John went to the store, John gave a drink to", share=0.7).save(folder / "graph.png")
 
 
 def bundled(browser: Browser, folder: Path) -> None:

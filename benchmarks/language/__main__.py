@@ -10,6 +10,9 @@ import argparse
 import json
 import time
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from benchmarks.language import injection, recovery, sources, tracking, trying
 from benchmarks.language.asking import Reader
@@ -28,6 +31,18 @@ Written by `python -m benchmarks.language --data DIR --model FOLDER` (`--report`
 in `benchmarks/results`). Intervals are 95 % bootstrap intervals over cases; all methods see the same cases. *Cost* is
 the time of an explanation beside that of a forward pass over the same prompt in the same run.
 """
+
+
+GLANCE = {
+    "squad": {"area": "SQuAD: recovery − disruption", "top": "strongest token in the answer"},
+    "sources5": {"first": "5 documents: right one first", "lds": "LDS"},
+    "sources20": {"first": "20 documents: right one first", "lds": "LDS"},
+    "injection": {"sentence": "planted sentence first"},
+    "needle": {"top": "needle: strongest word in its line"},
+    "variables": {"words": "variables: Recovery@k"},
+    "variables-steps": {"words": "step by step: Recovery@k"},
+}
+"""What the first table has of the others."""
 
 
 def main() -> None:
@@ -67,10 +82,40 @@ def main() -> None:
         write(given.out, given.write)
 
 
+def at_a_glance(found: list[dict[str, Any]]) -> str:
+    """The means of every method in every table, those with the most first places first."""
+    columns = [(one, key, name) for one in found for key, name in GLANCE.get(one["name"], {}).items()]
+    means = {
+        (method, n): float(np.mean(values[key]))
+        for n, (one, key, _) in enumerate(columns)
+        for method, values in one["made"].items()
+    }
+    best = {n: max(value for (_, m), value in means.items() if m == n) for n in range(len(columns))}
+    methods = dict.fromkeys(method for method, _ in means)
+    leads = {m: sum(means.get((m, n), -1.0) >= best[n] - 0.005 for n in best) for m in methods}
+    lines = [
+        "### At a glance",
+        "",
+        "Means; the best of each column in bold, and what is within .005 of it. Intervals are in the tables below.",
+        "",
+        "| method | " + " | ".join(f"{name}, {one['cases']} cases" for one, _, name in columns) + " |",
+        "| --- |" + " ---: |" * len(columns),
+    ]
+    for method in sorted(methods, key=lambda m: -leads[m]):
+        cells = []
+        for n in best:
+            value = means.get((method, n))
+            shown = "–" if value is None else f"{value:.2f}"
+            cells.append(f"**{shown}**" if value is not None and value >= best[n] - 0.005 else shown)
+        lines.append(f"| `{method}` | " + " | ".join(cells) + " |")
+    return "\n".join([*lines, ""])
+
+
 def write(results: Path, page: Path) -> None:
     found = [json.loads(path.read_text(encoding="utf-8")) for path in sorted(results.glob("language-*.json"))]
-    parts = [PARTS[one["name"]].section(one) for one in sorted(found, key=lambda one: list(PARTS).index(one["name"]))]
-    page.write_text(HEAD + "\n" + "\n".join(parts), encoding="utf-8")
+    found.sort(key=lambda one: list(PARTS).index(one["name"]))
+    parts = [PARTS[one["name"]].section(one) for one in found]
+    page.write_text(HEAD + "\n" + "\n".join([at_a_glance(found), *parts]), encoding="utf-8")
 
 
 if __name__ == "__main__":
