@@ -43,6 +43,9 @@ NOTES = {
 QUESTION, ANSWER = "What does a jar of honey cost?", "A jar of honey costs nine euros. Tom sells it in Vienna."
 
 
+NAMES = "When Mary and John went to the store, John gave a drink to"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("folder", type=Path, nargs="?", default=Path(__file__).parent / "figures")
@@ -63,7 +66,7 @@ def written(browser: Browser, llm: str, folder: Path) -> None:
     shot(browser, trace.resolve().as_uri(), folder / "trace.png", 1000, 640)
     shot(browser, cited.resolve().as_uri(), folder / "cited.png", 1000, 660)
     trace.unlink(), cited.unlink()
-    whence.graph(model, "When Mary and John went to the store, John gave a drink to", share=0.7).save(folder / "graph.png")
+    whence.graph(model, NAMES, share=0.7).save(folder / "graph.png")
 
 
 def bundled(browser: Browser, folder: Path) -> None:

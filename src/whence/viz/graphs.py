@@ -110,8 +110,8 @@ def _drawn(graph: AttributionGraph, measure: Measure) -> Drawing:
             shapes.append(Text(left - 8, y + 3.5, "input" if row == 0 else f"layer {row - 1}", 9, FAINT, anchor="end"))
     full = max((abs(e.weight) for e in graph.edges), default=1.0)
     for e in reversed(graph.edges):  # the strongest on top
-        share = abs(e.weight) / full
-        colour = shade(max(0.25, share) * (1 if e.weight > 0 else -1), 1.0)
+        share = float(np.sqrt(abs(e.weight) / full))  # else the last layer's would hide all others
+        colour = shade(max(0.3, share) * (1 if e.weight > 0 else -1), 1.0)
         line = (at(e.layer, e.source), at(e.layer + 1, e.target))
         shapes.append(Polyline(line, colour, 0.5 + (WIDEST - 0.5) * share, title=" · ".join(said(graph, e))))
     used = {(e.layer, e.source) for e in graph.edges} | {(e.layer + 1, e.target) for e in graph.edges}

@@ -49,7 +49,7 @@
     const bend = step * 0.45;
     const line = svg("path", { d: `M${x1} ${y1}C${x1} ${y1 - bend} ${x2} ${y2 + bend} ${x2} ${y2}` });
     line.setAttribute("stroke", colour(weight));
-    line.setAttribute("stroke-width", 0.5 + ((WIDEST - 0.5) * Math.abs(weight)) / full);
+    line.setAttribute("stroke-width", 0.5 + (WIDEST - 0.5) * Math.sqrt(Math.abs(weight) / full));
     return { layer, source, target, by, weight, line };
   });
   for (const edge of [...drawn].reverse()) picture.append(edge.line);
