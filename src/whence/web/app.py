@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import torch
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from whence.stamp import __version__
@@ -25,6 +25,7 @@ from whence.web.answers import (
     RunSummary,
     Wire,
 )
+from whence.web.bodies import JsonRoute
 from whence.web.catalogue import Catalogue
 from whence.web.jobs import Jobs, while_connected
 from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
@@ -36,7 +37,9 @@ __all__ = ["create_app"]
 
 REASONS = {
     400: "The body is not JSON.",
+    401: "The token is missing or wrong.",
     404: "No such model, run or row.",
+    408: "The body did not come in time.",
     413: "Too large: the text, the image, the sound or the whole request.",
     415: "The body is not said to be JSON.",
     421: "The server does not go by the name in the Host header.",
@@ -50,10 +53,10 @@ READERS = 4
 
 
 def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": ErrorBody, "description": REASONS[code]} for code in (*codes, 421, 500)}
+    return {code: {"model": ErrorBody, "description": REASONS[code]} for code in (*codes, 401, 421, 500)}
 
 
-WORK = _refusals(400, 404, 413, 415, 422, 429, 503, 504)
+WORK = _refusals(400, 404, 408, 413, 415, 422, 429, 503, 504)
 READ = _refusals(404, 422, 429, 503, 504)
 Name = Annotated[str, Path(max_length=200, description="From /api/runs.")]
 
@@ -86,8 +89,8 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.stop, app.state.jobs = stop, jobs
-    app.add_middleware(Guard, hosts=settings.hosts, body_bytes=limits.body_bytes)
+    app.state.stop, app.state.jobs, app.state.limits = stop, jobs, limits
+    app.add_middleware(Guard, hosts=settings.hosts, token=settings.token, limits=limits)
     refusals.install(app)
     _about(app, catalogue, runs, jobs, limits)
     _work(app, catalogue, jobs, limits)
@@ -127,20 +130,22 @@ def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: L
 
 
 def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:
-    @app.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
+    router = APIRouter(route_class=JsonRoute)
+
+    @router.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
     async def explain(body: ExplainRequest, request: Request) -> Any:
         """Explain a prediction: every method for every target. Leaving cancels the work."""
         answer_explain.checked(body, catalogue, limits)
         work = partial(answer_explain.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work)))
 
-    @app.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
+    @router.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
     async def attend(body: AttentionRequest, request: Request) -> Any:
         """What the heads of one layer attend to."""
         work = partial(answer_attention.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work)))
 
-    @app.post(
+    @router.post(
         "/api/figure", response_class=Response, response_description="Done.", responses=WORK | docs.files(figures.TYPES)
     )
     async def figure(body: FigureRequest, request: Request) -> Any:
@@ -149,6 +154,8 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> Non
         made = await while_connected(request, jobs.run(partial(figures.drawn, body, catalogue, limits)))
         headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
         return Response(made.content, media_type=made.type, headers=headers)
+
+    app.include_router(router)
 
 
 def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:

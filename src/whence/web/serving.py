@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from types import FrameType
 
 import uvicorn
@@ -13,7 +13,7 @@ from fastapi import FastAPI
 
 from whence.errors import InputError
 
-__all__ = ["address", "bound", "is_loopback", "serve"]
+__all__ = ["address", "bound", "is_loopback", "names", "serve"]
 
 
 def is_loopback(host: str) -> bool:
@@ -26,6 +26,12 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def names(host: str, further: Sequence[str] = ()) -> tuple[str, ...]:
+    """What requests may call a server by that listens at `host`: an address for all has the machine's own name."""
+    own = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return tuple(dict.fromkeys(("localhost", "127.0.0.1", "::1", own, *further)))
 
 
 def bound(host: str, port: int) -> socket.socket:
