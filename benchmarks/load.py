@@ -49,8 +49,8 @@ def server(*arguments: str) -> Iterator[int]:
 
 async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> int:
     """Send one request and read its answer; the status."""
-    head = f"POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\nContent-Length: {len(body)}"
-    writer.write(head.encode() + b"\r\n\r\n" + body)
+    head = "POST /api/explain HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    writer.write(f"{head}Content-Length: {len(body)}\r\n\r\n".encode() + body)
     top = (await reader.readuntil(b"\r\n\r\n")).decode().lower()
     await reader.readexactly(int(re.search(r"content-length: (\d+)", top)[1]))
     return int(top.split()[1])

@@ -100,9 +100,10 @@ def test_there_is_one_unless_the_server_is_at_localhost():
     assert len(token_of("new", local=True)) >= 43
 
 
-@pytest.mark.parametrize(
-    "weak", ["secret", "fifteen-letters", "with a space in it", 'with"a"quote-in-it', "mit-Ümlaut-im-Wort"]
-)
+WEAK = ["secret", "fifteen-letters", "with a space in it", 'with"a"quote-in-it', "mit-Ümlaut-im-Wort"]
+
+
+@pytest.mark.parametrize("weak", WEAK)
 def test_short_ones_are_refused(weak):
     with pytest.raises(InputError, match="--token new"):
         token_of(weak, local=True)

@@ -33,7 +33,7 @@ def serve(
         str | None,
         typer.Option(
             envvar="WHENCE_TOKEN",
-            help="What requests must carry: 'new' makes one, 'none' asks for none. Default: 'none' at localhost, else 'new'.",
+            help="What requests must carry; 'new' makes one, the default beyond localhost; 'none' asks for none.",
         ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Explanations at a time; default one per device.")] = None,

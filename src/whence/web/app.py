@@ -27,7 +27,7 @@ from whence.web.answers import (
 )
 from whence.web.bodies import JsonRoute
 from whence.web.catalogue import Catalogue
-from whence.web.jobs import Jobs, while_connected
+from whence.web.jobs import Jobs, client_of, while_connected
 from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
 from whence.web.runs import Runs
 from whence.web.security import Guard
@@ -67,7 +67,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     limits = settings.limits
     catalogue, runs = Catalogue(settings), Runs(settings.runs)
     catalogue.load()
-    jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds)
+    jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds, limits.together)
     readers = Jobs(READERS, limits.queue, limits.seconds)  # files need no model, so they do not wait for one
 
     @asynccontextmanager
@@ -132,18 +132,22 @@ def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: L
 def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:
     router = APIRouter(route_class=JsonRoute)
 
+    def explained(bodies: list[ExplainRequest]) -> list[Response | Exception]:
+        answers = answer_explain.answered_together(bodies, catalogue, limits)
+        return [made if isinstance(made, Exception) else JSONResponse(made) for made in answers]
+
     @router.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
     async def explain(body: ExplainRequest, request: Request) -> Any:
         """Explain a prediction: every method for every target. Leaving cancels the work."""
         answer_explain.checked(body, catalogue, limits)
-        work = partial(answer_explain.answered, body, catalogue, limits)
-        return JSONResponse(await while_connected(request, jobs.run(work)))
+        key = answer_explain.likeness(body)
+        return await while_connected(request, jobs.share(explained, body, key, client=client_of(request)))
 
     @router.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
     async def attend(body: AttentionRequest, request: Request) -> Any:
         """What the heads of one layer attend to."""
         work = partial(answer_attention.answered, body, catalogue, limits)
-        return JSONResponse(await while_connected(request, jobs.run(work)))
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
     @router.post(
         "/api/figure", response_class=Response, response_description="Done.", responses=WORK | docs.files(figures.TYPES)
@@ -151,7 +155,8 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> Non
     async def figure(body: FigureRequest, request: Request) -> Any:
         """An explanation, or several side by side, as a file."""
         answer_explain.checked(body, catalogue, limits)
-        made = await while_connected(request, jobs.run(partial(figures.drawn, body, catalogue, limits)))
+        work = partial(figures.drawn, body, catalogue, limits)
+        made = await while_connected(request, jobs.run(work, client=client_of(request)))
         headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
         return Response(made.content, media_type=made.type, headers=headers)
 
@@ -162,7 +167,7 @@ def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
     @app.get("/api/runs", response_model=list[RunEntry], response_description="Done.", responses=READ)
     async def run_list(request: Request) -> Any:
         """The runs that were opened at start."""
-        return JSONResponse(await while_connected(request, readers.run(runs.list)))
+        return JSONResponse(await while_connected(request, readers.run(runs.list, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows", response_model=RowsAnswer, response_description="Done.", responses=READ)
     async def run_rows(
@@ -175,14 +180,16 @@ def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
     ) -> Any:
         """A page of a run. With query or failed, the run is read through to count what matches."""
         work = partial(runs.rows, name, offset, limit, query, failed)
-        return JSONResponse(await while_connected(request, readers.run(work)))
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows/{index}", response_model=Wire, response_description="Done.", responses=READ)
     async def run_row(request: Request, name: Name, index: Annotated[int, Path(ge=0, le=10**12)]) -> Any:
         """One row of a run, as an explanation."""
-        return JSONResponse(await while_connected(request, readers.run(partial(runs.row, name, index))))
+        work = partial(runs.row, name, index)
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/summary", response_model=RunSummary, response_description="Done.", responses=READ)
     async def run_summary(request: Request, name: Name) -> Any:
         """The global picture of a run: influential words, conservation, slow and failed rows."""
-        return JSONResponse(await while_connected(request, readers.run(partial(runs.summary, name))))
+        work = partial(runs.summary, name)
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))

@@ -1,7 +1,7 @@
-"""Bodies of requests: taken in against the clock and onto the disk, measured before they are parsed, parsed in a thread.
+"""Bodies of requests: taken in against the clock and onto the disk, measured in bytes, then parsed in a thread.
 
 A few bytes of JSON can cost a thousand times their size once they are objects: 13 MB of `{}` made 18 GB of errors.
-So a body's lists, keys and depth are counted in its bytes, where counting is cheap, and what is too many is never parsed.
+So its lists, keys and depth are counted in the bytes, where counting is cheap, and too many are never parsed.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ async def taken(headers: Headers, receive: Receive, limits: Limits) -> Body:
     said = headers.get("content-length", "")
     if said.isdigit() and (len(said) > 15 or int(said) > limits.body_bytes):
         raise _too_large(limits)
-    body: Body = SpooledTemporaryFile(IN_MEMORY)
+    body: Body = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 – whoever asked for the body closes it
     try:
         async with asyncio.timeout(limits.body_seconds):
             await _fill(body, receive, limits)

@@ -17,7 +17,7 @@ from whence.web.refusals import ApiError
 __all__ = ["Door", "new_token", "token_of"]
 
 PAGE = "/"
-"""The one address whose query may carry the token: a browser that has come there gets a cookie, and needs it no more."""
+"""The one address whose query may carry the token: a browser that came there has a cookie, and needs it no more."""
 SHORTEST = 16
 
 
@@ -44,7 +44,7 @@ def token_of(chosen: str | None, local: bool) -> str | None:
 
 
 class Door:
-    """Lets in requests with the token: in a header, `Authorization: Bearer …`, in the page's cookie or in its address."""
+    """Lets in who has the token: in a header, `Authorization: Bearer …`, in the page's cookie or in its address."""
 
     def __init__(self, token: str) -> None:
         self._token = token
@@ -77,7 +77,7 @@ class Door:
             found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
         except CookieError:
             return ""
-        return found.value if found else ""
+        return str(found.value) if found else ""
 
 
 def _in_address(scope: Scope) -> str:

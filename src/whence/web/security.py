@@ -38,7 +38,7 @@ HEADERS = {
 }
 WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
 OPEN = "/health"
-"""Says nothing but that the server runs, to whoever asks: balancers and containers have neither its name nor a token."""
+"""Says that the server runs and nothing else, to anyone: what watches over it has neither its name nor a token."""
 
 
 class Guard:

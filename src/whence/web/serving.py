@@ -6,12 +6,15 @@ import errno
 import ipaddress
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from whence.errors import InputError
+from whence.web.connections import Connection
+from whence.web.settings import Limits
 
 __all__ = ["address", "bound", "is_loopback", "names", "serve"]
 
@@ -78,8 +81,16 @@ class _Server(uvicorn.Server):
 
 def serve(app: FastAPI, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve at a listening socket until interrupted. `ready` is called once requests are answered."""
+    limits: Limits = app.state.limits
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+        app,
+        http=partial(Connection, limits=limits),  # type: ignore[arg-type]
+        ws="none",
+        log_level="warning",
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        lifespan="on",
     )
     try:
         _Server(config, app.state.stop, ready).run(sockets=[opened])
