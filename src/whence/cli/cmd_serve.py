@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 from urllib.parse import quote
 
 import typer
@@ -14,6 +14,9 @@ from whence.cli.command import Device, Dtype, Task, app
 from whence.errors import MissingExtraError
 
 __all__ = ["serve"]
+
+
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 @app.command()
@@ -39,6 +42,7 @@ def serve(
     workers: Annotated[int | None, typer.Option(min=1, help="Explanations at a time; default one per device.")] = None,
     queue: Annotated[int, typer.Option(min=0, help="Requests that may wait.")] = 16,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of an explanation.")] = 60.0,
+    log_level: Annotated[LogLevel, typer.Option(help="'info' writes a line of JSON for each request.")] = "warning",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     task: Task = None,
     device: Device = None,
@@ -56,7 +60,9 @@ def serve(
     from whence.web.serving import address, bound, is_loopback, names
     from whence.web.serving import serve as run_server
     from whence.web.settings import Limits, Settings
+    from whence.web.watching import log_to_stderr
 
+    log_to_stderr(log_level)
     opened = bound(host, port)  # before models are loaded: a port in use should not take that long to say
     local = is_loopback(host)
     asked = token_of(token, local)

@@ -10,7 +10,6 @@ from typing import Any, Self, TypeVar
 
 import torch
 
-from whence import cancel
 from whence.errors import EmptyInputError, InputTooLongError, UnknownNameError, WhenceError
 from whence.models import AbstractAdapter
 from whence.models.targets import contrast
@@ -63,10 +62,7 @@ def answered(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> d
 def _answer(
     request: ExplainRequest, results: Sequence[Explanation], failed: list[dict[str, str]], begun: float
 ) -> dict[str, Any]:
-    wires = []
-    for exp in results:
-        cancel.check()
-        wires.append(to_wire(exp))
+    wires = [to_wire(exp) for exp in results]
     return {
         "model": request.model,
         "prediction": wires[0]["prediction"],

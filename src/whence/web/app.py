@@ -32,6 +32,7 @@ from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
 from whence.web.runs import Runs
 from whence.web.security import Guard
 from whence.web.settings import Limits, Settings
+from whence.web.watching import Meters, Watch
 
 __all__ = ["create_app"]
 
@@ -90,9 +91,12 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         lifespan=lifespan,
     )
     app.state.stop, app.state.jobs, app.state.limits = stop, jobs, limits
+    meters = Meters()
     app.add_middleware(Guard, hosts=settings.hosts, token=settings.token, limits=limits)
+    app.add_middleware(Watch, meters=meters)  # the last one added is the first to see a request
     refusals.install(app)
     _about(app, catalogue, runs, jobs, limits)
+    _operators(app, jobs, meters)
     _work(app, catalogue, jobs, limits)
     _runs(app, runs, readers)
     app.include_router(pages.router)
@@ -127,6 +131,16 @@ def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: L
     @app.get("/api/docs.css", include_in_schema=False)
     async def api_docs_style() -> Response:
         return Response(docs.STYLE, media_type="text/css")
+
+
+def _operators(app: FastAPI, jobs: Jobs, meters: Meters) -> None:
+    @app.get("/health", include_in_schema=False)
+    async def alive() -> Response:
+        return JSONResponse({"status": "ending"}, 503) if jobs.stopped else JSONResponse({"status": "ok"})
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(meters.page(jobs.info()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
 def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:

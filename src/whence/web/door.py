@@ -59,7 +59,7 @@ class Door:
             return {}
         if self._is(self._in_cookie(headers)):
             return {}
-        if scope["path"] == PAGE and self._is(_in_address(scope)):
+        if scope["path"] == PAGE and self._is(_in_address(scope["query_string"])):
             secure = "; Secure" if scope.get("scheme") == "https" else ""
             return {"Set-Cookie": f"{self.cookie}={self._token}; Path=/; HttpOnly; SameSite=Strict{secure}"}
         raise ApiError(
@@ -80,8 +80,8 @@ class Door:
         return str(found.value) if found else ""
 
 
-def _in_address(scope: Scope) -> str:
+def _in_address(query: bytes) -> str:
     try:
-        return parse_qs(scope["query_string"].decode("latin-1"), max_num_fields=10).get("token", [""])[0]
+        return parse_qs(query.decode("latin-1"), max_num_fields=10).get("token", [""])[0]
     except ValueError:
         return ""

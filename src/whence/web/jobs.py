@@ -71,7 +71,7 @@ class Jobs:
         self._mean = 1.0
         self._lately = 1
         """Jobs in the last batch."""
-        self._stopped = False
+        self.stopped = False
 
     @property
     def waiting(self) -> int:
@@ -124,7 +124,7 @@ class Jobs:
 
     def _admit(self, client: str) -> None:
         """Refuse what there is no room for; whoever has most waiting makes room for those with less."""
-        if self._stopped:
+        if self.stopped:
             raise _ending()
         if self.running < self.workers or self.waiting < self.room:
             return
@@ -171,7 +171,7 @@ class Jobs:
         self._served = [name for name in self._served if name in left and name not in last] + list(last)
         self.running += 1
         self._tokens.add(token)
-        if self._stopped:
+        if self.stopped:
             token.cancel("the server is ending")
 
         def work() -> list[Any]:
@@ -192,11 +192,11 @@ class Jobs:
 
     def start(self) -> None:
         """Take work again after `stop`."""
-        self._stopped = False
+        self.stopped = False
 
     def stop(self) -> None:
         """End: what runs is cancelled, what comes is refused. Safe to call from a signal handler."""
-        self._stopped = True
+        self.stopped = True
         for token in tuple(self._tokens):
             token.cancel("the server is ending")
 

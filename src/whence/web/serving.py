@@ -86,7 +86,7 @@ def serve(app: FastAPI, opened: socket.socket, ready: Callable[[], None] = lambd
         app,
         http=partial(Connection, limits=limits),  # type: ignore[arg-type]
         ws="none",
-        log_level="warning",
+        log_config=None,
         access_log=False,
         server_header=False,
         timeout_graceful_shutdown=5,
