@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 MOST_CLIENTS, MOST_REQUESTS, MOST_SECONDS = 64, 5_000, 120
 WORDS = "a gorgeous witty dull film with not much plot but very good jokes and a cast that never tires of it".split()
@@ -31,9 +32,9 @@ def text(number: int) -> str:
 
 
 @contextmanager
-def server(*arguments: str) -> Iterator[int]:
-    """`whence serve sentiment` as a process; its port."""
-    command = [sys.executable, "-m", "whence", "serve", "sentiment", "--port", "0", "--no-open", *arguments]
+def server(*arguments: str, models: tuple[str, ...] = ("sentiment",)) -> Iterator[tuple[int, int]]:
+    """`whence serve` as a process: its port, and its number."""
+    command = [sys.executable, "-m", "whence", "serve", *models, "--port", "0", "--no-open", *arguments]
     environment = os.environ | {"PYTHONUNBUFFERED": "1"}
     with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment) as it:
         try:
@@ -42,9 +43,15 @@ def server(*arguments: str) -> Iterator[int]:
             found = re.search(r"http://127\.0\.0\.1:(\d+)", line)
             if found is None:
                 raise SystemExit(f"the server did not start: {line!r}")
-            yield int(found[1])
+            yield int(found[1]), it.pid
         finally:
             it.terminate()
+
+
+def processor(number: int) -> float:
+    """Seconds that a process has computed: what others do on the machine does not count."""
+    user, system = Path(f"/proc/{number}/stat").read_text().rpartition(")")[2].split()[11:13]
+    return (int(user) + int(system)) / os.sysconf("SC_CLK_TCK")
 
 
 async def answered(reader: asyncio.StreamReader, writer: asyncio.StreamWriter, body: bytes) -> int:
@@ -86,13 +93,16 @@ def main() -> None:
     chosen = parser.parse_args()
     clients, requests = min(chosen.clients, MOST_CLIENTS), min(chosen.requests, MOST_REQUESTS)
     methods = chosen.method or ["lrp"]
-    with server("--workers", str(chosen.workers), "--queue", str(MOST_CLIENTS)) as port:
+    with server("--workers", str(chosen.workers), "--queue", str(MOST_CLIENTS)) as (port, number):
         asyncio.run(load(port, clients, 2 * clients, methods))  # the first requests build what later ones use
+        spent = processor(number)
         waits, statuses, seconds = asyncio.run(load(port, clients, requests, methods))
+        spent = processor(number) - spent
     waits.sort()
     at = lambda share: 1000 * waits[min(len(waits) - 1, int(share * len(waits)))]
     print(f"{' '.join(methods)}, {clients} clients, {len(waits)} requests: {len(waits) / seconds:.0f} requests/s")
     print(f"milliseconds: half {at(0.5):.0f}, p90 {at(0.9):.0f}, p99 {at(0.99):.0f}; statuses {dict(statuses)}")
+    print(f"processor time of the server: {1000 * spent / len(waits):.1f} ms for each")
 
 
 if __name__ == "__main__":
