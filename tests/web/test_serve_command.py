@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from whence.cli import app, main
 from whence.errors import InputError
 from whence.web import app as application
-from whence.web import serving
+from whence.web import serving, watching
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def started(monkeypatch):
         opened.close()
 
     monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(watching, "log_to_stderr", lambda level: kept.update(level=level))
 
     def run(*arguments):
         kept.clear()
@@ -74,6 +75,11 @@ def test_no_token_at_localhost_unless_one_is_asked_for(started, monkeypatch):
     assert started("--token", "sixteen-letters-or-more")[1]["settings"].token == "sixteen-letters-or-more"
     monkeypatch.setenv("WHENCE_TOKEN", "from-the-environment")
     assert started()[1]["settings"].token == "from-the-environment"
+
+
+def test_the_level_of_the_log(started):
+    assert started()[1]["level"] == "warning"
+    assert started("--log-level", "info")[1]["level"] == "info"
 
 
 def test_a_warning_where_anyone_can_use_it(started):
