@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -103,27 +104,34 @@ def opened(browser, request, tmp_path) -> Iterator:
     assert not faults, faults
 
 
-@pytest.fixture(scope="session")
-def server(tmp_path_factory) -> Iterator[str]:
-    """The real server with the bundled models and a small run, on a free port of this machine; its address."""
+@contextmanager
+def serving(settings) -> Iterator[str]:
+    """A server of this process on a free port of this machine; its address."""
     uvicorn = pytest.importorskip("uvicorn", reason="needs the extra web: pip install 'whence-xai[web]'")
-    pytest.importorskip("fastapi", reason="needs the extra web: pip install 'whence-xai[web]'")
-    pytest.importorskip("pyarrow", reason="needs the extra data: pip install 'whence-xai[data]'")
-    import whence
-    from whence.web import Settings
     from whence.web.app import create_app
 
-    folder = tmp_path_factory.mktemp("runs")
-    rows = folder / "rows.txt"
-    rows.write_text("".join(f"a warm and funny film, number {i}\n" for i in range(30)), encoding="utf-8")
-    whence.run(rows, model="sentiment", out=folder / "films")
     with socket.socket() as listener:
         listener.bind(("127.0.0.1", 0))
         listener.listen()  # who comes before the server has started waits
-        application = create_app(Settings(runs=(folder / "films",)))
-        started = uvicorn.Server(uvicorn.Config(application, log_level="warning"))
+        started = uvicorn.Server(uvicorn.Config(create_app(settings), log_level="warning"))
         thread = threading.Thread(target=started.run, kwargs={"sockets": [listener]}, daemon=True)
         thread.start()
         yield f"http://127.0.0.1:{listener.getsockname()[1]}/"
         started.should_exit = True
         thread.join(timeout=20)
+
+
+@pytest.fixture(scope="session")
+def server(tmp_path_factory) -> Iterator[str]:
+    """The real server with the bundled models and a small run, on a free port of this machine; its address."""
+    pytest.importorskip("fastapi", reason="needs the extra web: pip install 'whence-xai[web]'")
+    pytest.importorskip("pyarrow", reason="needs the extra data: pip install 'whence-xai[data]'")
+    import whence
+    from whence.web import Settings
+
+    folder = tmp_path_factory.mktemp("runs")
+    rows = folder / "rows.txt"
+    rows.write_text("".join(f"a warm and funny film, number {i}\n" for i in range(30)), encoding="utf-8")
+    whence.run(rows, model="sentiment", out=folder / "films")
+    with serving(Settings(runs=(folder / "films",))) as address:
+        yield address

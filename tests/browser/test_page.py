@@ -13,6 +13,9 @@ import pytest
 from PIL import Image
 from playwright.sync_api import expect
 
+from tests.browser.conftest import serving
+from whence.web import Settings
+
 ROWS = ".w-row[data-method]"
 
 
@@ -343,3 +346,19 @@ def test_every_control_has_a_name(opened, server, tab):
     nameless = [n for n in controls if not n.get("name", {}).get("value", "").strip()]
     assert len(controls) > 10
     assert not nameless, [(n["role"]["value"], n.get("properties")) for n in nameless]
+
+
+def test_a_token_in_the_address_becomes_a_cookie(browser):
+    """The address is then without it: what is shared or photographed lets nobody in. Scripts do not see the cookie."""
+    with serving(Settings(models=("sentiment",), token="correct-horse-battery-staple")) as address:
+        context = browser.new_context()
+        page = context.new_page()
+        assert page.goto(address).status == 401
+        page.goto(f"{address}?token=correct-horse-battery-staple")
+        expect(page.locator(".w-best")).to_contain_text("positive")
+        assert "token" not in page.url
+        assert page.evaluate("document.cookie") == ""
+        (cookie,) = context.cookies()
+        assert (cookie["httpOnly"], cookie["sameSite"]) == (True, "Strict")
+        assert page.goto(address).status == 200
+        context.close()

@@ -12,7 +12,9 @@ import pytest
 
 import whence
 from tests.web.conftest import TEXT, picture, refused, sound
-from whence.results import Explanation
+from whence import cancel
+from whence.results import Comparison, Explanation
+from whence.web import figures
 
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!doctype html", "tex": b""}
 
@@ -146,3 +148,23 @@ def test_attention_names_what_each_layer_is_over(client):
     assert "".join(last["key_tokens"]).replace("Ġ", " ").count("what is this?") == 1
     heard = client.post("/api/attention", json={"model": "tones"} | BOTH["tones"]()).json()
     assert heard["key_tokens"][0].startswith("0.00–")
+
+
+class Soon(cancel.Token):
+    """Cancelled once it has been asked a few times: in the middle of whatever asks."""
+
+    def __init__(self, times):
+        self.left = times
+
+    @property
+    def reason(self):
+        self.left -= 1
+        return None if self.left > 0 else "the client left"
+
+
+@pytest.mark.parametrize("form", ["svg", "png", "pdf", "tex", "html", "csv"])
+def test_drawing_stops_when_the_client_leaves(sentiment, form):
+    many = Comparison(tuple(whence.explain(sentiment, ["a gem of a film, or a dull one"] * 9, "gi", progress=False)))
+    soon = Soon(8)
+    with pytest.raises(cancel.Cancelled), cancel.scope(soon):
+        figures._content(many, form)

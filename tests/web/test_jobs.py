@@ -13,6 +13,7 @@ import whence
 from tests import small
 from tests.web.conftest import refused, run_alone
 from whence import cancel
+from whence.web import answer_explain
 from whence.web.app import create_app
 from whence.web.jobs import Jobs
 from whence.web.refusals import ApiError
@@ -153,6 +154,100 @@ def test_stopping_cancels_what_runs_and_refuses_what_comes():
     run(main())
 
 
+# -- several clients, several jobs in one go ---------------------------------------------------------------------
+
+
+def test_who_has_most_waiting_makes_room_for_others():
+    async def main():
+        jobs, gate = Jobs(1, 4, 60), Gate()
+        greedy = [asyncio.ensure_future(jobs.run(gate, client="greedy")) for _ in range(5)]
+        await until(lambda: jobs.waiting == 4 and gate.begun.is_set())
+        with pytest.raises(ApiError):  # nor can it make room for itself
+            await jobs.run(gate, client="greedy")
+        other = asyncio.ensure_future(jobs.run(lambda: "other", client="other"))
+        await until(greedy[-1].done)
+        assert greedy[-1].exception().status == 429
+        gate.open.set()
+        assert await other == "other"
+        assert await asyncio.gather(*greedy[:-1]) == ["done"] * 4
+
+    run(main())
+
+
+def test_clients_take_turns():
+    async def main():
+        jobs, gate, order = Jobs(1, 9, 60), Gate(), []
+        first = asyncio.ensure_future(jobs.run(gate, client="a"))
+        await until(gate.begun.is_set)
+        names = ["a", "a", "a", "b", "c", "b"]
+        rest = [asyncio.ensure_future(jobs.run(lambda n=n: order.append(n), client=n)) for n in names]
+        await until(lambda: jobs.waiting == 6)
+        gate.open.set()
+        await asyncio.gather(first, *rest)
+        assert order == ["b", "c", "a", "b", "a", "a"]
+
+    run(main())
+
+
+def squares(numbers):
+    return [ZeroDivisionError() if n == 0 else n * n for n in numbers]
+
+
+def test_what_waits_is_done_in_one_go():
+    async def main():
+        jobs, gate, calls = Jobs(1, 9, 60, together=4), Gate(), []
+        first = asyncio.ensure_future(jobs.run(gate))
+        await until(gate.begun.is_set)
+        work = lambda numbers: calls.append(numbers) or squares(numbers)
+        keys = ["a", "a", "b", "a", None, "a", "a", None]
+        rest = [asyncio.ensure_future(jobs.share(work, n, key, client="")) for n, key in enumerate(keys)]
+        await until(lambda: jobs.waiting == 8)
+        gate.open.set()
+        await first
+        found = await asyncio.gather(*rest, return_exceptions=True)
+        assert isinstance(found[0], ZeroDivisionError)  # one that fails is alone in that
+        assert found[1:] == [n * n for n in range(1, 8)]
+        assert calls == [[0, 1, 3, 5], [2], [4], [6], [7]]
+
+    run(main())
+
+
+def test_one_that_leaves_does_not_stop_the_others():
+    async def main():
+        jobs, gate = Jobs(1, 9, 60, together=4), Gate()
+        both = Gate()
+        first = asyncio.ensure_future(jobs.run(gate))
+        await until(gate.begun.is_set)
+        work = lambda items: [both()] * len(items)
+        stays, leaves = (asyncio.ensure_future(jobs.share(work, n, "a", client="")) for n in range(2))
+        await until(lambda: jobs.waiting == 2)
+        gate.open.set()
+        await first
+        await until(both.begun.is_set)
+        leaves.cancel()
+        await asyncio.gather(leaves, return_exceptions=True)
+        both.open.set()
+        assert await stays == "done"
+        assert (both.passes, jobs.counts["cancelled"]) == (1, 1)
+
+    run(main())
+
+
+def test_when_all_have_left_it_stops():
+    async def main():
+        jobs = Jobs(1, 9, 60, together=4)
+        work = lambda items: [endless()]
+        both = [asyncio.ensure_future(jobs.share(work, n, "a", client="")) for n in range(2)]
+        await until(lambda: jobs.running == 1)
+        for one in both:
+            one.cancel()
+        await asyncio.gather(*both, return_exceptions=True)
+        await until(lambda: jobs.running == 0)
+        assert jobs.waiting == 0
+
+    run(main())
+
+
 # -- through the application -------------------------------------------------------------------------------------
 
 
@@ -269,3 +364,50 @@ def test_many_at_a_time_say_the_same_as_one(sentiment):
         assert [r.json()["explanations"] for r in together] == alone * 2
 
     run(main())
+
+
+def test_what_was_explained_together_is_as_alone(sentiment, monkeypatch):
+    """One that can't be explained gets its own error, and the others their answers."""
+    app = create_app(Settings(models={"sentiment": sentiment}, limits=Limits(queue=100)))
+    texts = ["a gem", "a dull plot and worse jokes", "", "not good, but not bad", "good " * 300]
+    bodies = [{"model": "sentiment", "text": t, "methods": ["lrp", "gae"]} for t in texts]
+    bodies += [bodies[0] | {"targets": ["positive", {"this": "negative", "that": "positive"}]}]
+    wrong = bodies[0] | {"targets": ["no such label"]}
+    calls = []
+    explain = answer_explain.explain
+    monkeypatch.setattr(answer_explain, "explain", lambda *a, **o: calls.append(a[1]) or explain(*a, **o))
+
+    async def asked_at_once(client, bodies):
+        gate = Gate()
+        held = asyncio.ensure_future(app.state.jobs.run(gate))
+        await until(gate.begun.is_set)
+        answers = [asyncio.ensure_future(client.post("/api/explain", json=body)) for body in bodies]
+        await until(lambda: app.state.jobs.waiting == len(bodies))
+        gate.open.set()
+        await held
+        return await asyncio.gather(*answers)
+
+    async def main():
+        async with asked(app) as client:
+            alone = [await client.post("/api/explain", json=body) for body in bodies]
+            calls.clear()
+            together = await asked_at_once(client, bodies)
+            assert [len(items) for items in calls] == [5, 5]  # one call for each method
+            _same(together, alone)
+            *rest, refusal = await asked_at_once(client, [*bodies, wrong])
+            _same(rest, alone)
+            refused(refusal, 422, "unknown_label")
+
+    run(main())
+
+
+def _same(answers, others):
+    assert [a.status_code for a in answers] == [o.status_code for o in others]
+    for answer, other in zip(answers, others, strict=True):
+        if answer.status_code != 200:
+            assert answer.json() == other.json()
+            continue
+        for one, two in zip(answer.json()["explanations"], other.json()["explanations"], strict=True):
+            assert [one[k] for k in ("method", "target", "tokens")] == [two[k] for k in ("method", "target", "tokens")]
+            # padding changes how sums are split among vector lanes: a few units in the last place of float32
+            assert one["scores"] == pytest.approx(two["scores"], rel=1e-4, abs=1e-5)

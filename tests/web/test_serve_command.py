@@ -12,7 +12,7 @@ from typer.testing import CliRunner
 from whence.cli import app, main
 from whence.errors import InputError
 from whence.web import app as application
-from whence.web import serving
+from whence.web import serving, watching
 
 
 @pytest.fixture
@@ -26,6 +26,7 @@ def started(monkeypatch):
         opened.close()
 
     monkeypatch.setattr(serving, "serve", serve)
+    monkeypatch.setattr(watching, "log_to_stderr", lambda level: kept.update(level=level))
 
     def run(*arguments):
         kept.clear()
@@ -55,10 +56,36 @@ def test_options(started, tmp_path):
     assert "whence.example.org" in settings.hosts
 
 
-def test_a_warning_where_others_can_reach_it(started):
-    result, kept = started("--host", "0.0.0.0")
-    assert "no login" in result.stderr
-    assert kept["settings"].hosts is None
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_a_token_and_known_names_where_others_can_reach_it(started, host):
+    result, kept = started("--host", host, "--allow-host", "whence.example.org")
+    token = kept["settings"].token
+    assert len(token) >= 43
+    assert result.stdout.count(token) == 1
+    assert f"/?token={token} " in result.stdout
+    assert token not in result.stderr
+    assert {"localhost", socket.gethostname(), "whence.example.org"} <= set(kept["settings"].hosts)
+    assert host not in kept["settings"].hosts
+
+
+def test_no_token_at_localhost_unless_one_is_asked_for(started, monkeypatch):
+    result, kept = started()
+    assert kept["settings"].token is None
+    assert "token" not in result.stdout
+    assert started("--token", "sixteen-letters-or-more")[1]["settings"].token == "sixteen-letters-or-more"
+    monkeypatch.setenv("WHENCE_TOKEN", "from-the-environment")
+    assert started()[1]["settings"].token == "from-the-environment"
+
+
+def test_the_level_of_the_log(started):
+    assert started()[1]["level"] == "warning"
+    assert started("--log-level", "info")[1]["level"] == "info"
+
+
+def test_a_warning_where_anyone_can_use_it(started):
+    result, kept = started("--host", "0.0.0.0", "--token", "none")
+    assert "anyone there can use it" in result.stderr
+    assert kept["settings"].token is None
 
 
 def test_a_port_in_use_says_what_to_type(capsys, monkeypatch):

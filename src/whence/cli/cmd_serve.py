@@ -5,7 +5,8 @@ from __future__ import annotations
 import threading
 import webbrowser
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
+from urllib.parse import quote
 
 import typer
 
@@ -13,6 +14,9 @@ from whence.cli.command import Device, Dtype, Task, app
 from whence.errors import MissingExtraError
 
 __all__ = ["serve"]
+
+
+LogLevel = Literal["debug", "info", "warning", "error"]
 
 
 @app.command()
@@ -26,11 +30,19 @@ def serve(
         list[Path] | None, typer.Option(help="A folder written by 'whence run', to look at. Repeat.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name that requests may use, behind a proxy. Repeat.")
+        list[str] | None, typer.Option(help="A further name that requests may call it by. Repeat.")
+    ] = None,
+    token: Annotated[
+        str | None,
+        typer.Option(
+            envvar="WHENCE_TOKEN",
+            help="What requests must carry; 'new' makes one, the default beyond localhost; 'none' asks for none.",
+        ),
     ] = None,
     workers: Annotated[int | None, typer.Option(min=1, help="Explanations at a time; default one per device.")] = None,
     queue: Annotated[int, typer.Option(min=0, help="Requests that may wait.")] = 16,
     seconds: Annotated[float, typer.Option(min=0.1, help="Time limit of an explanation.")] = 60.0,
+    log_level: Annotated[LogLevel, typer.Option(help="'info' writes a line of JSON for each request.")] = "warning",
     open_page: Annotated[bool, typer.Option("--open/--no-open", help="Open the page in a browser.")] = True,
     task: Task = None,
     device: Device = None,
@@ -44,32 +56,37 @@ def serve(
         raise MissingExtraError(error.name or "fastapi", "web", "whence serve") from None
     from whence.models import BUNDLED
     from whence.web.app import create_app
-    from whence.web.serving import address, bound, is_loopback
+    from whence.web.door import token_of
+    from whence.web.serving import address, bound, is_loopback, names
     from whence.web.serving import serve as run_server
     from whence.web.settings import Limits, Settings
+    from whence.web.watching import log_to_stderr
 
+    log_to_stderr(log_level)
     opened = bound(host, port)  # before models are loaded: a port in use should not take that long to say
     local = is_loopback(host)
-    names = ("localhost", "127.0.0.1", "::1", host, *(allow_host or ()))
+    asked = token_of(token, local)
     settings = Settings(
         models=tuple(models or BUNDLED),
         runs=tuple(run or ()),
         workers=workers,
-        hosts=names if local or allow_host else None,
+        hosts=names(host, allow_host or ()),
+        token=asked,
         loading={"task": task, "device": device, "dtype": dtype},
         limits=Limits(queue=queue, seconds=seconds),
     )
-    if not local:
+    if not local and asked is None:
         typer.secho(
-            f"whence: {host} can be reached from other machines, and there is no login: anyone there can use it.",
+            f"whence: {host} can be reached from other machines, and no token is asked for: anyone there can use it.",
             err=True, fg=typer.colors.YELLOW,
         )  # fmt: skip
     typer.echo(f"starting with {', '.join(settings.models)} …", err=True)
     application = create_app(settings)
 
     def ready() -> None:
-        typer.echo(f"whence is at {address(opened)}   (Ctrl-C ends it; the API is described at /api/docs)")
+        page = address(opened) + (f"/?token={quote(asked)}" if asked else "")
+        typer.echo(f"whence is at {page}   (Ctrl-C ends it; the API is described at /api/docs)")
         if open_page:
-            threading.Thread(target=webbrowser.open, args=(address(opened),), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
 
     run_server(application, opened, ready)

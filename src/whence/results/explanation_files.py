@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from whence import cancel
 from whence.errors import InputError
 from whence.results.conservation import Conservation
 from whence.results.prediction import Part, Prediction
@@ -65,6 +66,7 @@ def to_wire(exp: Explanation) -> dict[str, Any]:
 
     NaN and infinity become null, and what JSON does not know is spelled out.
     """
+    cancel.check()
     words = [w._asdict() for w in exp.words()] if exp.word_ids and exp.tokens else None
     wire: dict[str, Any] = _plain({**to_dict(exp), "image": _data_url(exp.image), "words": words})
     return wire

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from whence import cancel
 from whence.errors import InputError
 from whence.files import write
 
@@ -34,6 +35,7 @@ def draws(kind: type, *names: str) -> Callable[[Drawer], Drawer]:
 def draw(result: Any, name: str) -> Any:
     """The result in a format: text, bytes, or for "terminal" something that rich prints."""
     importlib.import_module("whence.viz")
+    cancel.check()
     for kind in type(result).__mro__:
         if (kind, name) in _drawers:
             return _drawers[kind, name](result)

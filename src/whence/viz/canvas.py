@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whence import cancel
 from whence.errors import MissingExtraError
 from whence.viz import fonts
 from whence.viz.drawing import Dot, Drawing, Line, Polygon, Polyline, Raster, Rect, Text
@@ -87,6 +88,7 @@ def _sheet_class() -> type:
         def draw(self, renderer: Any) -> None:
             pen = _Pen(renderer, self.drawing.height)
             for shape in self.drawing.shapes:
+                cancel.check()
                 pen.draw(shape)
 
     return Sheet

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from whence import cancel
 from whence.results.showing import draws, save_as
 from whence.viz import canvas, fonts, metrics
 from whence.viz.drawing import Drawing
@@ -25,7 +26,7 @@ class Figure:
     @property
     def drawing(self) -> Drawing:
         """The shapes, laid out as in SVG."""
-        return self.layout(metrics.measure)
+        return self.layout(_asking(metrics.measure))
 
     @property
     def svg(self) -> str:
@@ -33,12 +34,12 @@ class Figure:
 
     def png(self, scale: float | None = None) -> bytes:
         """Pixels: `scale` to one pixel of the drawing (2, less for huge ones). Needs the extra `viz`."""
-        return canvas.to_png(self.layout(fonts.measure), scale)
+        return canvas.to_png(self.layout(_asking(fonts.measure)), scale)
 
     @property
     def pdf(self) -> bytes:
         """One page, as large as the figure, with its fonts. Needs the extra `viz`."""
-        return canvas.to_pdf(self.layout(fonts.measure))
+        return canvas.to_pdf(self.layout(_asking(fonts.measure)))
 
     def save(self, path: str | Path) -> Path:
         """Write to `path`; the suffix decides: .svg, .pdf or .png."""
@@ -49,6 +50,16 @@ class Figure:
 
     def __repr__(self) -> str:
         return f"<Figure: {self.drawing.title}>"
+
+
+def _asking(measure: Measure) -> Measure:
+    """The same widths, as long as somebody waits for the figure: laying out a long text is most of the work."""
+
+    def measured(text: str, size: float = 12.0, bold: bool = False) -> float:
+        cancel.check()
+        return measure(text, size, bold)
+
+    return measured
 
 
 def figure_of(kind: type) -> Callable[[Callable[..., Figure]], Callable[..., Figure]]:

@@ -6,6 +6,7 @@ from itertools import pairwise
 
 import numpy as np
 
+from whence import cancel
 from whence.results import Comparison, Explanation
 from whence.results.showing import draws
 from whence.viz.colour import contrast_text, scale_of, shade
@@ -77,6 +78,7 @@ def comparison(results: Comparison) -> str:
 
 def _body(exp: Explanation) -> str:
     """Tokens, patches, or one after the other."""
+    cancel.check()
     made = (_patches(one) if one.is_image else _tokens(one, scale_of(one.scores)) for one in exp.apart())
     return "\\par\n".join(made)
 

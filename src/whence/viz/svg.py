@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from whence import cancel
 from whence.viz.drawing import INK, Dot, Drawing, Line, Polygon, Polyline, Raster, Rect, Shape, Text
 from whence.viz.metrics import FAMILY, measure
 
@@ -31,6 +32,7 @@ def to_svg(drawing: Drawing) -> str:
 
 def _body(shapes: Iterable[Shape]) -> Iterator[str]:
     for style, group in itertools.groupby(shapes, _style):
+        cancel.check()
         members = list(group)
         kind = type(members[0])
         if style and kind is Rect and not any(r.title or r.radius for r in members):  # type: ignore[union-attr]
@@ -63,6 +65,7 @@ def _style(shape: Shape) -> str:
 
 
 def _element(shape: Shape, style: str) -> str:
+    cancel.check()
     style = f" {style}" if style else ""
     title = "" if isinstance(shape, Line) else shape.title
     tip = f"<title>{_escaped(title)}</title>" if title else ""

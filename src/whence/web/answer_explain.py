@@ -2,8 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import time
-from typing import Any
+from collections.abc import Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self, TypeVar
 
 import torch
 
@@ -15,13 +18,18 @@ from whence.results import Comparison, Explanation
 from whence.results.explanation_files import to_wire
 from whence.verbs.compare import classes
 from whence.verbs.explain import explain
-from whence.web.catalogue import Catalogue
+from whence.web.catalogue import Catalogue, is_slow
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, logged, of_library
 from whence.web.requests import ContrastBody, ExplainRequest
 from whence.web.settings import Limits
 
-__all__ = ["answered", "checked", "compared"]
+__all__ = ["answered", "answered_together", "checked", "compared", "likeness"]
+
+T = TypeVar("T")
+log = logging.getLogger("whence.web")
+SHORT = 1000
+"""Characters of a text that is explained together with others: a long one would keep them waiting."""
 
 
 def checked(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> None:
@@ -48,6 +56,12 @@ def answered(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> d
     """The answer of /api/explain."""
     begun = time.perf_counter()
     results, failed = compared(request, catalogue, limits)
+    return _answer(request, results, failed, begun)
+
+
+def _answer(
+    request: ExplainRequest, results: Sequence[Explanation], failed: list[dict[str, str]], begun: float
+) -> dict[str, Any]:
     wires = [to_wire(exp) for exp in results]
     return {
         "model": request.model,
@@ -58,24 +72,92 @@ def answered(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> d
     }
 
 
+def likeness(request: ExplainRequest) -> Hashable | None:
+    """Requests of one likeness can be explained in one call; None: this one is explained by itself.
+
+    What is slow would hold up the others, and what is large once it is unpacked would be there several times.
+    """
+    writes = request.generate is not None or request.continuation is not None
+    if request.text is None or request.image is not None or writes or any(map(is_slow, request.methods)):
+        return None
+    if len(request.text) + len(request.pair or "") > SHORT:
+        return None
+    return request.model, tuple(request.methods), request.special_tokens
+
+
+def answered_together(
+    requests: Sequence[ExplainRequest], catalogue: Catalogue, limits: Limits
+) -> list[dict[str, Any] | Exception]:
+    """Answers to requests of one likeness, from one call for each method; or what is wrong with a request."""
+    begun = time.perf_counter()
+    asked = [_attempt(lambda: _Asked.by(request, catalogue, limits)) for request in requests]
+    good = [one for one in asked if isinstance(one, _Asked)]
+    if len(good) > 1:
+        try:
+            made = _in_one_call(good)
+            answers = iter([_answer(one.request, exps, [], begun) for one, exps in zip(good, made, strict=True)])
+            return [next(answers) if isinstance(one, _Asked) else one for one in asked]
+        except Exception as error:  # whose it is shows when each is by itself
+            log.debug("a batch of %d failed: %r", len(good), error)
+    return [
+        _attempt(lambda: answered(request, catalogue, limits)) if isinstance(one, _Asked) else one
+        for request, one in zip(requests, asked, strict=True)
+    ]
+
+
+def _attempt(work: Callable[[], T]) -> T | Exception:
+    try:
+        return work()
+    except Exception as error:
+        return error
+
+
+@dataclass(frozen=True)
+class _Asked:
+    """A request, and what it comes to for its model."""
+
+    request: ExplainRequest
+    adapter: AbstractAdapter
+    item: Any
+    targets: list[Any]
+    options: dict[str, Any]
+
+    @classmethod
+    def by(cls, request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> Self:
+        adapter = catalogue.model(request.model)
+        item = input_of(adapter, request, limits)
+        options: dict[str, Any] = {"special_tokens": request.special_tokens, "progress": False}
+        if request.continuation is not None or request.generate is not None:
+            _check_writes(adapter, request, limits)
+            options |= {"continuation": request.continuation} if request.continuation is not None else {}
+            options |= {"generate": request.generate} if request.generate is not None else {}
+        try:
+            targets = _targets(request, adapter, item, limits)
+        except WhenceError as error:
+            raise of_library(error) from None
+        return cls(request, adapter, item, targets, options)
+
+
+def _in_one_call(asked: Sequence[_Asked]) -> list[list[Explanation]]:
+    """Explanations of several requests of one likeness: by request, then by target, then by method."""
+    first = asked[0]
+    items = [one.item for one in asked for _ in one.targets]
+    targets = [target for one in asked for target in one.targets]
+    by_method = [
+        iter(explain(first.adapter, items, method, targets, **first.options))
+        for method in dict.fromkeys(first.request.methods)
+    ]
+    return [[next(found) for _ in one.targets for found in by_method] for one in asked]
+
+
 def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> tuple[Comparison, list[dict[str, str]]]:
     """Explanations by target and method, and the methods that failed. At least one did not."""
-    adapter = catalogue.model(request.model)
-    item = input_of(adapter, request, limits)
-    options: dict[str, Any] = {"special_tokens": request.special_tokens, "progress": False}
-    if request.continuation is not None or request.generate is not None:
-        _check_writes(adapter, request, limits)
-        options |= {"continuation": request.continuation} if request.continuation is not None else {}
-        options |= {"generate": request.generate} if request.generate is not None else {}
-    try:
-        targets = _targets(request, adapter, item, limits)
-    except WhenceError as error:
-        raise of_library(error) from None
+    asked = _Asked.by(request, catalogue, limits)
     made: dict[str, list[Explanation]] = {}
     failures: list[tuple[str, ApiError]] = []
     for method in dict.fromkeys(request.methods):
         try:
-            made[method] = _explained(adapter, item, method, targets, options)
+            made[method] = _explained(asked.adapter, asked.item, method, asked.targets, asked.options)
         except (UnknownNameError, EmptyInputError, InputTooLongError) as error:  # no method can do better
             raise of_library(error) from None
         except WhenceError as error:
@@ -87,7 +169,7 @@ def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> t
             failures.append((method, logged(error, f"method {method}")))
     if not made:
         raise failures[0][1]
-    ordered = [made[m][n] for n in range(len(targets)) for m in made]
+    ordered = [made[m][n] for n in range(len(asked.targets)) for m in made]
     return Comparison(tuple(ordered)), [{"method": m, "message": e.message} for m, e in failures]
 
 

@@ -72,6 +72,11 @@ class LimitsInfo(BaseModel):
     generate: int
     seconds: float
     queue: int
+    together: int
+    image_side: int
+    connections: int
+    head_seconds: float
+    body_seconds: float
 
 
 class Info(BaseModel):

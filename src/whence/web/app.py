@@ -9,7 +9,7 @@ from functools import partial
 from typing import Annotated, Any
 
 import torch
-from fastapi import FastAPI, Path, Query, Request
+from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from whence.stamp import __version__
@@ -25,18 +25,22 @@ from whence.web.answers import (
     RunSummary,
     Wire,
 )
+from whence.web.bodies import JsonRoute
 from whence.web.catalogue import Catalogue
-from whence.web.jobs import Jobs, while_connected
+from whence.web.jobs import Jobs, client_of, while_connected
 from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
 from whence.web.runs import Runs
 from whence.web.security import Guard
 from whence.web.settings import Limits, Settings
+from whence.web.watching import Meters, Watch
 
 __all__ = ["create_app"]
 
 REASONS = {
     400: "The body is not JSON.",
+    401: "The token is missing or wrong.",
     404: "No such model, run or row.",
+    408: "The body did not come in time.",
     413: "Too large: the text, the image, the sound or the whole request.",
     415: "The body is not said to be JSON.",
     421: "The server does not go by the name in the Host header.",
@@ -50,10 +54,10 @@ READERS = 4
 
 
 def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
-    return {code: {"model": ErrorBody, "description": REASONS[code]} for code in (*codes, 421, 500)}
+    return {code: {"model": ErrorBody, "description": REASONS[code]} for code in (*codes, 401, 421, 500)}
 
 
-WORK = _refusals(400, 404, 413, 415, 422, 429, 503, 504)
+WORK = _refusals(400, 404, 408, 413, 415, 422, 429, 503, 504)
 READ = _refusals(404, 422, 429, 503, 504)
 Name = Annotated[str, Path(max_length=200, description="From /api/runs.")]
 
@@ -64,7 +68,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     limits = settings.limits
     catalogue, runs = Catalogue(settings), Runs(settings.runs)
     catalogue.load()
-    jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds)
+    jobs = Jobs(settings.workers or max(1, torch.cuda.device_count()), limits.queue, limits.seconds, limits.together)
     readers = Jobs(READERS, limits.queue, limits.seconds)  # files need no model, so they do not wait for one
 
     @asynccontextmanager
@@ -86,10 +90,13 @@ def create_app(settings: Settings | None = None) -> FastAPI:
         redoc_url=None,
         lifespan=lifespan,
     )
-    app.state.stop, app.state.jobs = stop, jobs
-    app.add_middleware(Guard, hosts=settings.hosts, body_bytes=limits.body_bytes)
+    app.state.stop, app.state.jobs, app.state.limits = stop, jobs, limits
+    meters = Meters()
+    app.add_middleware(Guard, hosts=settings.hosts, token=settings.token, limits=limits)
+    app.add_middleware(Watch, meters=meters)  # the last one added is the first to see a request
     refusals.install(app)
     _about(app, catalogue, runs, jobs, limits)
+    _operators(app, jobs, meters)
     _work(app, catalogue, jobs, limits)
     _runs(app, runs, readers)
     app.include_router(pages.router)
@@ -126,36 +133,55 @@ def _about(app: FastAPI, catalogue: Catalogue, runs: Runs, jobs: Jobs, limits: L
         return Response(docs.STYLE, media_type="text/css")
 
 
+def _operators(app: FastAPI, jobs: Jobs, meters: Meters) -> None:
+    @app.get("/health", include_in_schema=False)
+    async def alive() -> Response:
+        return JSONResponse({"status": "ending"}, 503) if jobs.stopped else JSONResponse({"status": "ok"})
+
+    @app.get("/metrics", include_in_schema=False)
+    async def metrics() -> Response:
+        return Response(meters.page(jobs.info()), media_type="text/plain; version=0.0.4; charset=utf-8")
+
+
 def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:
-    @app.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
+    router = APIRouter(route_class=JsonRoute)
+
+    def explained(bodies: list[ExplainRequest]) -> list[Response | Exception]:
+        answers = answer_explain.answered_together(bodies, catalogue, limits)
+        return [made if isinstance(made, Exception) else JSONResponse(made) for made in answers]
+
+    @router.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
     async def explain(body: ExplainRequest, request: Request) -> Any:
         """Explain a prediction: every method for every target. Leaving cancels the work."""
         answer_explain.checked(body, catalogue, limits)
-        work = partial(answer_explain.answered, body, catalogue, limits)
-        return JSONResponse(await while_connected(request, jobs.run(work)))
+        key = answer_explain.likeness(body)
+        return await while_connected(request, jobs.share(explained, body, key, client=client_of(request)))
 
-    @app.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
+    @router.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
     async def attend(body: AttentionRequest, request: Request) -> Any:
         """What the heads of one layer attend to."""
         work = partial(answer_attention.answered, body, catalogue, limits)
-        return JSONResponse(await while_connected(request, jobs.run(work)))
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
-    @app.post(
+    @router.post(
         "/api/figure", response_class=Response, response_description="Done.", responses=WORK | docs.files(figures.TYPES)
     )
     async def figure(body: FigureRequest, request: Request) -> Any:
         """An explanation, or several side by side, as a file."""
         answer_explain.checked(body, catalogue, limits)
-        made = await while_connected(request, jobs.run(partial(figures.drawn, body, catalogue, limits)))
+        work = partial(figures.drawn, body, catalogue, limits)
+        made = await while_connected(request, jobs.run(work, client=client_of(request)))
         headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
         return Response(made.content, media_type=made.type, headers=headers)
+
+    app.include_router(router)
 
 
 def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
     @app.get("/api/runs", response_model=list[RunEntry], response_description="Done.", responses=READ)
     async def run_list(request: Request) -> Any:
         """The runs that were opened at start."""
-        return JSONResponse(await while_connected(request, readers.run(runs.list)))
+        return JSONResponse(await while_connected(request, readers.run(runs.list, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows", response_model=RowsAnswer, response_description="Done.", responses=READ)
     async def run_rows(
@@ -168,14 +194,16 @@ def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
     ) -> Any:
         """A page of a run. With query or failed, the run is read through to count what matches."""
         work = partial(runs.rows, name, offset, limit, query, failed)
-        return JSONResponse(await while_connected(request, readers.run(work)))
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows/{index}", response_model=Wire, response_description="Done.", responses=READ)
     async def run_row(request: Request, name: Name, index: Annotated[int, Path(ge=0, le=10**12)]) -> Any:
         """One row of a run, as an explanation."""
-        return JSONResponse(await while_connected(request, readers.run(partial(runs.row, name, index))))
+        work = partial(runs.row, name, index)
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/summary", response_model=RunSummary, response_description="Done.", responses=READ)
     async def run_summary(request: Request, name: Name) -> Any:
         """The global picture of a run: influential words, conservation, slow and failed rows."""
-        return JSONResponse(await while_connected(request, readers.run(partial(runs.summary, name))))
+        work = partial(runs.summary, name)
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))

@@ -17,7 +17,7 @@ from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
 
-__all__ = ["READS", "Catalogue", "kind_of"]
+__all__ = ["READS", "Catalogue", "is_slow", "kind_of"]
 
 DEFAULT_METHODS = ("lrp", "gi", "gae", "rollout")
 READS = {
@@ -103,7 +103,7 @@ class Catalogue:
     def describe_methods(self) -> list[dict[str, Any]]:
         summaries = dict(lines())
         return [
-            {"name": n, "summary": summaries[n], "slow": _is_slow(n), "class_specific": class_of(n).class_specific}
+            {"name": n, "summary": summaries[n], "slow": is_slow(n), "class_specific": class_of(n).class_specific}
             for n in self.methods
         ]
 
@@ -159,6 +159,6 @@ def _can(name: str, adapter: AbstractAdapter) -> bool:
     return not (apart and issubclass(class_of(name), AbstractAttentionMethod))
 
 
-def _is_slow(name: str) -> bool:
+def is_slow(name: str) -> bool:
     """Whether the cost grows with the input or a number of samples, rather than one or two passes."""
     return any(word in class_of(name).cost for word in (" per ", "steps", "samples"))

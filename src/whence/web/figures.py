@@ -7,6 +7,7 @@ import io
 import json
 from typing import Any, NamedTuple
 
+from whence import cancel
 from whence.errors import MissingExtraError, WhenceError
 from whence.results import Comparison
 from whence.results.explanation_files import to_npz
@@ -72,6 +73,7 @@ def _table(results: Comparison) -> str:
     rows = csv.writer(file)
     rows.writerow(["method", "target", "feature", "token", "word", "score"])
     for exp in results:
+        cancel.check()
         for n, score in enumerate(exp.scores.reshape(-1).tolist()):
             word = exp.word_ids[n] if exp.word_ids else None
             rows.writerow([exp.method, exp.target, n, exp.feature(n), "" if word is None else word, repr(score)])

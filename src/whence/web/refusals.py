@@ -14,7 +14,7 @@ from starlette.exceptions import HTTPException
 
 from whence.errors import EmptyInputError, InputTooLongError, MissingExtraError, UnknownNameError, WhenceError
 
-__all__ = ["ApiError", "answer", "install", "logged", "of_library"]
+__all__ = ["ApiError", "answer", "install", "logged", "not_json", "of_library"]
 
 log = logging.getLogger("whence.web")
 
@@ -81,7 +81,7 @@ def install(app: FastAPI) -> None:
     @app.exception_handler(HTTPException)
     async def _http(_: Request, error: HTTPException) -> JSONResponse:
         if error.status_code == 400:  # FastAPI's word for a body that it could not decode
-            return answer(_NOT_JSON)
+            return answer(not_json())
         codes = {404: "not_found", 405: "not_allowed"}
         hint = "GET /api/docs lists every address." if error.status_code in codes else "See /api/docs."
         code = codes.get(error.status_code, "invalid")
@@ -95,9 +95,12 @@ def _of_validation(problems: Sequence[Any]) -> ApiError:
     name = where.lstrip(".") or "the request"
     message = f"{name[:80]}: {first['msg']}"
     if first["type"] == "json_invalid":
-        return _NOT_JSON
+        return not_json()
     return ApiError(422, "invalid", message, "See /api/docs for what is expected.")
 
 
-_NOT_JSON = ApiError(400, "not_json", "The body is not JSON.", "Send JSON; /api/docs has examples.")
+def not_json() -> ApiError:
+    return ApiError(400, "not_json", "The body is not JSON.", "Send JSON; /api/docs has examples.")
+
+
 _VARIANTS = ("str", "int", "constrained-str", "constrained-int", "Contrast", "literal['all']", "list")

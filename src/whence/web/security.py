@@ -7,7 +7,10 @@ from collections.abc import Sequence
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from whence.web.bodies import BODY, CLOSE, Body, taken
+from whence.web.door import Door
 from whence.web.refusals import ApiError, answer, logged
+from whence.web.settings import Limits
 
 __all__ = ["CONTENT_POLICY", "Guard"]
 
@@ -33,37 +36,47 @@ HEADERS = {
     "Cross-Origin-Resource-Policy": "same-origin",
     "Permissions-Policy": "camera=(), microphone=(), geolocation=()",
 }
+WITH_BODY = ("POST", "PUT", "PATCH", "DELETE")
+OPEN = "/health"
+"""Says that the server runs and nothing else, to anyone: what watches over it has neither its name nor a token."""
 
 
 class Guard:
-    """Refuses unknown hosts, large bodies and bodies that are not JSON; turns faults into an answer without details.
+    """Refuses unknown hosts, requests without the token, and bodies that are large, slow or not JSON; turns faults into
+    an answer without details.
 
     Other sites' pages can send forms and plain text here without asking, but not JSON: for that browsers ask first,
     and as no answer of ours allows it (there are no CORS headers) they stop.
     """
 
-    def __init__(self, app: ASGIApp, *, hosts: Sequence[str] | None, body_bytes: int) -> None:
-        self.app, self.body_bytes = app, body_bytes
+    def __init__(self, app: ASGIApp, *, hosts: Sequence[str] | None, token: str | None, limits: Limits) -> None:
+        self.app, self.limits = app, limits
         self.hosts = None if hosts is None else {h.lower() for h in hosts}
+        self.door = None if token is None else Door(token)
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
         started = False
+        more = dict(HEADERS)
 
         async def with_headers(message: Message) -> None:
             nonlocal started
             if message["type"] == "http.response.start":
                 started = True
                 headers = MutableHeaders(scope=message)
-                headers.update(HEADERS)
+                headers.update(more)
                 headers.setdefault("Cache-Control", "no-store")
             await send(message)
 
         try:
-            replayed = await self._let_in(scope, receive)
-            await self.app(scope, replayed, with_headers)
+            more |= self._let_in(scope)
+            if scope["method"] not in WITH_BODY:
+                await self.app(scope, receive, with_headers)
+                return
+            with await self._body(scope, receive) as scope[BODY]:
+                await self.app(scope, receive, with_headers)
         except ApiError as error:
             await answer(error)(scope, receive, with_headers)
         except Exception as error:
@@ -72,52 +85,24 @@ class Guard:
                 raise
             await answer(failure)(scope, receive, with_headers)
 
-    async def _let_in(self, scope: Scope, receive: Receive) -> Receive:
-        headers = Headers(scope=scope)
-        if self.hosts is not None and _host(headers.get("host", "")) not in self.hosts:
+    def _let_in(self, scope: Scope) -> dict[str, str]:
+        """Refuse whoever has no business here; headers for the others' answers."""
+        if scope["path"] == OPEN:
+            return {}
+        if self.hosts is not None and _host(Headers(scope=scope).get("host", "")) not in self.hosts:
             raise ApiError(
-                421,
-                "unknown_host",
-                "This server does not go by that name.",
-                f"Use {' or '.join(sorted(self.hosts))}, or start it with --allow-host NAME.",
-            )
-        if scope["method"] not in ("POST", "PUT", "PATCH", "DELETE"):
-            return receive
+                421, "unknown_host", "This server does not go by that name.",
+                "Use the address that it printed at its start, or start it with --allow-host NAME.", CLOSE,
+            )  # fmt: skip
+        return {} if self.door is None else self.door.let_in(scope)
+
+    async def _body(self, scope: Scope, receive: Receive) -> Body:
+        headers = Headers(scope=scope)
         kind = headers.get("content-type", "").partition(";")[0].strip().lower()
         if kind != "application/json":
-            raise ApiError(415, "not_json", "The body must be JSON.", "Send the header Content-Type: application/json.")
-        return await self._read(headers, receive)
-
-    async def _read(self, headers: Headers, receive: Receive) -> Receive:
-        """Take in the body, up to the limit whatever its length is said to be, and hand it on in one piece."""
-        said = headers.get("content-length", "")
-        if said.isdigit() and int(said) > self.body_bytes:
-            raise self._too_large()
-        parts, size, more = [], 0, True
-        while more:
-            message = await receive()
-            if message["type"] == "http.disconnect":
-                raise ApiError(499, "left", "The client left before it had sent everything.")
-            part = message.get("body", b"")
-            size += len(part)
-            if size > self.body_bytes:
-                raise self._too_large()
-            parts.append(part)
-            more = message.get("more_body", False)
-        first: list[Message] = [{"type": "http.request", "body": b"".join(parts), "more_body": False}]
-
-        async def replayed() -> Message:
-            return first.pop() if first else await receive()
-
-        return replayed
-
-    def _too_large(self) -> ApiError:
-        return ApiError(
-            413,
-            "too_large",
-            f"The request is larger than {self.body_bytes:,} bytes, the limit of this server.",
-            "Send a shorter text, a smaller image or a shorter sound; GET /api/info has the limits.",
-        )
+            hint = "Send the header Content-Type: application/json."
+            raise ApiError(415, "not_json", "The body must be JSON.", hint, CLOSE)
+        return await taken(headers, receive, self.limits)
 
 
 def _host(header: str) -> str:

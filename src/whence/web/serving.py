@@ -5,15 +5,18 @@ from __future__ import annotations
 import errno
 import ipaddress
 import socket
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from functools import partial
 from types import FrameType
 
 import uvicorn
 from fastapi import FastAPI
 
 from whence.errors import InputError
+from whence.web.connections import Connection
+from whence.web.settings import Limits
 
-__all__ = ["address", "bound", "is_loopback", "serve"]
+__all__ = ["address", "bound", "is_loopback", "names", "serve"]
 
 
 def is_loopback(host: str) -> bool:
@@ -26,6 +29,12 @@ def is_loopback(host: str) -> bool:
         return host == "localhost" or ipaddress.ip_address(host).is_loopback
     except ValueError:
         return False
+
+
+def names(host: str, further: Sequence[str] = ()) -> tuple[str, ...]:
+    """What requests may call a server by that listens at `host`: an address for all has the machine's own name."""
+    own = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    return tuple(dict.fromkeys(("localhost", "127.0.0.1", "::1", own, *further)))
 
 
 def bound(host: str, port: int) -> socket.socket:
@@ -72,8 +81,16 @@ class _Server(uvicorn.Server):
 
 def serve(app: FastAPI, opened: socket.socket, ready: Callable[[], None] = lambda: None) -> None:
     """Serve at a listening socket until interrupted. `ready` is called once requests are answered."""
+    limits: Limits = app.state.limits
     config = uvicorn.Config(
-        app, log_level="warning", access_log=False, server_header=False, timeout_graceful_shutdown=5, lifespan="on"
+        app,
+        http=partial(Connection, limits=limits),  # type: ignore[arg-type]
+        ws="none",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        timeout_graceful_shutdown=5,
+        lifespan="on",
     )
     try:
         _Server(config, app.state.stop, ready).run(sockets=[opened])

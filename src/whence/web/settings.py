@@ -38,7 +38,22 @@ class Limits:
     seconds: float = 60.0
     """An explanation may run, once it has begun."""
     queue: int = 16
-    """Requests that may wait while others run."""
+    """Requests that may wait while others run; those of one client make room where others come."""
+    together: int = 16
+    """Waiting requests for texts that may be explained in one call, where model and methods are the same."""
+    image_side: int = 4096
+    """Pixels of an image's longer side; a longer one is scaled down by a whole number as it is unpacked."""
+    connections: int = 256
+    """Open at a time. Beyond it, whoever has most loses the oldest of those without a request."""
+    head_seconds: float = 10.0
+    """A client may take to send the head of a request."""
+    body_seconds: float = 30.0
+    """A client may take to send a body, and to go on reading an answer."""
+
+    @property
+    def items(self) -> int:
+        """Values in a request: more than every field, method and target together."""
+        return 64 + self.methods + 4 * self.targets
 
     @property
     def body_bytes(self) -> int:
@@ -60,6 +75,8 @@ class Settings:
     hosts: tuple[str, ...] | None = ("localhost", "127.0.0.1", "::1")
     """Names that a request may call this server by; None for any. Web pages elsewhere can make a name of their own
     point here (DNS rebinding), and would then be let in."""
+    token: str | None = None
+    """What every request must carry; None where none is asked for."""
     loading: Mapping[str, Any] = field(default_factory=dict)
     """Options for `whence.load`: task, device, dtype."""
     limits: Limits = field(default_factory=Limits)

@@ -1,5 +1,8 @@
 // What is asked, in the fragment of the address: it is never sent to a server, so it stays out of logs.
 
+// a token in the address has become a cookie: nobody should share it with the page
+if (location.search) history.replaceState(null, "", location.pathname + location.hash);
+
 const LONGEST = 8000; // characters; longer addresses get cut on their way through mail and chat
 
 /** The state that an address stands for; nothing where it has no fragment. */
