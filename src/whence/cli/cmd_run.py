@@ -1,4 +1,4 @@
-"""`whence run`, `whence show`, `whence summary`."""
+"""`whence run`, `whence show`, `whence summary`, `whence verify`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ import typer
 from whence.cli.command import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
 from whence.errors import InputError
 
-__all__ = ["run", "show", "summary"]
+__all__ = ["run", "show", "summary", "verify"]
 
 Folder = Annotated[Path, typer.Argument(help="The folder that 'whence run' wrote.")]
 
@@ -114,3 +114,14 @@ def summary(
     from whence.runner.summary import summary as summarise
 
     typer.echo(str(summarise(out, top=top, min_count=min_count)))
+
+
+@app.command()
+def verify(out: Folder) -> None:
+    """Is what a run wrote still there, to the byte? Names what is not, and exits with 1."""
+    from whence.runner.verify import verify as compare
+
+    found = compare(out)
+    typer.echo(str(found))
+    if not found.ok:
+        raise typer.Exit(1)

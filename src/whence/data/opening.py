@@ -124,10 +124,6 @@ class HubDataset(AbstractDataset):
         version = getattr(getattr(self._data, "info", None), "version", None)
         return {"name": self.name, "split": self.split, "version": str(version) if version else None}
 
-    @property
-    def is_fixed(self) -> bool:
-        return False
-
     def records(self, start: int = 0) -> Iterator[Record]:
         return iter(
             self._data.skip(start) if start and hasattr(self._data, "skip") else islice(self._data, start, None)

@@ -12,6 +12,7 @@ from itertools import chain, islice
 from pathlib import Path
 from typing import Any, TextIO
 
+from whence.data.contents import contents
 from whence.data.dataset import BROKEN, AbstractDataset, Record
 from whence.errors import InputError
 from whence.extras import need_parquet
@@ -40,18 +41,6 @@ def format_of(path: Path) -> str | None:
     return FORMATS.get(suffix.lower())
 
 
-def _fingerprint(paths: Sequence[Path]) -> dict[str, Any]:
-    """Sizes, and a digest of how each file begins and ends: cheap for files of any size."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            digest.update(f"{path.name} {size}\n".encode() + file.read(2**16))
-            file.seek(max(0, size - 2**16))
-            digest.update(file.read(2**16))
-    return {"files": len(paths), "bytes": sum(p.stat().st_size for p in paths), "digest": digest.hexdigest()}
-
-
 class ParquetDataset(AbstractDataset):
     """Parquet files, read row group by row group."""
 
@@ -70,7 +59,7 @@ class ParquetDataset(AbstractDataset):
         return sum(self._sizes)
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"name": self.name, "rows": self.count(), **_fingerprint(self.paths)}
+        return {"rows": self.count(), **contents(self.paths)}
 
     def records(self, start: int = 0) -> Iterator[Record]:
         for path, size in zip(self.paths, self._sizes, strict=True):
@@ -120,7 +109,7 @@ class LinesDataset(AbstractDataset):
         return sum(1 for _ in self.records())
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"name": self.name, **_fingerprint(self.paths)}
+        return contents(self.paths)
 
     def records(self, start: int = 0) -> Iterator[Record]:
         readers: dict[str, Callable[[Path, TextIO], Iterator[Record]]] = {
@@ -190,9 +179,8 @@ class ImageFolder(AbstractDataset):
         return len(self.paths)
 
     def fingerprint(self) -> dict[str, Any]:
-        names = "\n".join(f"{p.relative_to(self.root)} {p.stat().st_size}" for p in self.paths)
-        digest = hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
-        return {"name": self.name, "files": len(self.paths), "digest": digest}
+        names = "\n".join(str(p.relative_to(self.root)) for p in self.paths)
+        return {"names": hashlib.blake2b(names.encode(), digest_size=16).hexdigest(), **contents(self.paths)}
 
     def records(self, start: int = 0) -> Iterator[Record]:
         for path in islice(self.paths, start, None):

@@ -19,7 +19,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
 from whence.runner.encoding import ahead, encoder
 from whence.runner.manifest import ShardReport
-from whence.runner.plan import Plan, Shard, digest_of
+from whence.runner.plan import Plan, Shard, difference, digest_of, weights_digests
 from whence.runner.shards import ShardWriter
 from whence.runner.window import Encoded, Result, WindowExplainer
 
@@ -50,6 +50,8 @@ class Job:
     special_tokens: bool = True
     strict: bool = False
     encode_in_process: bool = True
+    weights: dict[str, str] = field(default_factory=dict)
+    """Digests of the weights that the run began with."""
 
     def load(self, device: str | None = None) -> AbstractAdapter:
         """The model, on a device."""
@@ -57,7 +59,11 @@ class Job:
             if device is not None:
                 self.model.module.to(device)
             return self.model
-        return load(self.model, **{**self.model_options, **({"device": device} if device else {})})
+        adapter = load(self.model, **{**self.model_options, **({"device": device} if device else {})})
+        changed = difference(self.weights, weights_digests(adapter)) if self.weights else []
+        if changed:
+            raise ModelError(f"the weights of {self.model!r} changed after the run began: {changed[0]}")
+        return adapter
 
     def explainer(self, adapter: AbstractAdapter) -> WindowExplainer:
         return WindowExplainer(
@@ -116,9 +122,9 @@ def _written(
             writer.write(results)
             if window.is_last:
                 tally.check(window.shard)
-                size = writer.commit()
+                size, digest = writer.commit()
                 writer = None
-                yield tally.report(window.shard, size)
+                yield tally.report(window.shard, size, digest)
                 tally = _Tally()
             progress(len(results))
     finally:
@@ -159,7 +165,7 @@ class _Tally:
         if shard.number == 0 and self.reached >= TELLING and self.fell == self.reached:
             raise ModelError(f"none of the first {self.reached} rows could be explained. {self.first_error}")
 
-    def report(self, shard: Shard, size: int) -> ShardReport:
+    def report(self, shard: Shard, size: int, digest: str) -> ShardReport:
         return ShardReport(
             shard=shard.number,
             start=shard.start,
@@ -169,7 +175,8 @@ class _Tally:
             file=shard.file,
             bytes=size,
             seconds=round(self.seconds, 3),
-            digest=digest_of(shard.rows),
+            digest=digest,
+            input=digest_of(shard.rows),
             slowest=self.slowest,
         )
 
