@@ -11,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from whence.core.recipe import Recipe
 from whence.data import AbstractDataset, open_dataset
@@ -24,6 +25,7 @@ from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import Count, check
+from whence.runner.attempts import note_of, notes
 from whence.runner.encoding import Encoder
 from whence.runner.local import LocalExecutor
 from whence.runner.manifest import SHOWN, Journal, Manifest, locked
@@ -166,6 +168,7 @@ def run(
         special_tokens=special_tokens,
         strict=strict,
         weights=weights,
+        token=uuid4().hex,
     )
     given = {"rows_per_shard": rows_per_shard, "batch_tokens": batch_tokens}
     manifest = _checked(out, settings, given)
@@ -283,6 +286,8 @@ class _Launch:
                 path.unlink()
             journal = Journal(out, whole=True)
             _refuse_other_cut(journal, self.manifest.plan)
+            for number in journal.done:
+                note_of(out, number).unlink(missing_ok=True)
             for name, reason in journal.damaged.items():
                 print(f"{name} {reason}: its rows are explained again", file=sys.stderr)
             self.manifest.write(out)
@@ -311,6 +316,9 @@ class _Launch:
             if error.errno not in FULL:
                 raise
             raise WhenceError(f"the disk is full. Make room; {self._resume(journal)}") from error
+        finally:
+            for path in notes(self.job.out):  # of processes that were ended in good order
+                path.unlink(missing_ok=True)
         self._refuse_lost(journal)
         self._refuse_changed()
         replace(self.manifest, complete=True, rows=self.seen, info={**self.manifest.info, "ended": _now()}).write(
