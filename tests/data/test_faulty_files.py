@@ -21,12 +21,8 @@ def read(data, **columns):
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.txt"])
 def test_a_byte_order_mark_is_no_text(name, tmp_path):
-    content = {
-        "x.csv": "text\na gem\n",
-        "x.tsv": "text\tlabel\na gem\t1\n",
-        "x.jsonl": '{"text": "a gem"}',
-        "x.txt": "a gem",
-    }
+    table = {"x.csv": "text\na gem\n", "x.tsv": "text\tlabel\na gem\t1\n"}
+    content = {**table, "x.jsonl": '{"text": "a gem"}', "x.txt": "a gem"}
     (tmp_path / name).write_text(content[name], encoding="utf-8-sig")
     assert [row.content for row in read(tmp_path / name)] == ["a gem"]
     (tmp_path / name).write_text(content[name], encoding="utf-16")
@@ -37,9 +33,7 @@ def test_a_byte_order_mark_is_no_text(name, tmp_path):
 def test_a_quote_that_is_never_closed_is_an_error_with_its_line(tmp_path):
     path = tmp_path / "x.csv"
     path.write_text('text\na gem\n"two\nlines"\n"so dull\n' + "fine\n" * 11)
-    with pytest.raises(
-        InputError, match=r"line 5 of x\.csv opens a quote that is never closed.* the 11 lines after it"
-    ):
+    with pytest.raises(InputError, match=r"line 5 of x\.csv opens a quote .* the 11 lines after it"):
         read(path)
     path.write_text('text\na gem\n"so dull"\n"a ""fine"" one"')
     assert [row.content for row in read(path)] == ["a gem", "so dull", 'a "fine" one']
@@ -50,7 +44,7 @@ def test_a_row_with_more_cells_than_columns_is_a_broken_row(tmp_path):
     path.write_text("text,label\na gem,1\nwell, well,0\nfine,1,\nshort\n")
     found = read(path)
     assert [row.content for row in found] == ["a gem", None, "fine", "short"]
-    assert "line 3 of x.csv has 3 cells, and there are 2 columns" in found[1].error
+    assert "line 3 of x.csv has 3 cells for 2 columns" in found[1].error
 
 
 @pytest.mark.parametrize("name", ["x.csv", "x.tsv"])
@@ -76,10 +70,10 @@ def test_bad_rows_are_rows_with_their_errors(tmp_path):
     path = tmp_path / "x.jsonl"
     deep = "[" * 100_000 + "]" * 100_000
     lines = ['{"id": "a", "text": "fine"}', '{"id": "b", "text": "half \\ud83d"}', f'{{"id": "c", "text": {deep}}}',
-             '{"id": "d\\ud800", "text": "fine"}', '{"id": "e", "text": ' + "[" * 900 + "]" * 900 + "}"]  # fmt: skip
+             '{"id": "d\\ud800", "text": "fine"}']  # fmt: skip
     path.write_text("\n".join(lines))
     found = read(path, id="id")
-    assert [row.error is None for row in found] == [True, False, False, True, found[4].error is None]
+    assert [row.error is None for row in found] == [True, False, False, True]
     assert "character 5 of the text is half of one (a lone surrogate)" in found[1].error
     assert (found[1].id, found[1].shown) == ("b", "half \\ud83d")
     assert "line 3 of x.jsonl is not JSON: maximum recursion depth" in found[2].error

@@ -181,9 +181,7 @@ class _Cells(Iterator[list[str]]):
     def records(self, names: list[str], *first: list[str]) -> Iterator[Record]:
         for cells in chain(first, self):
             if any(cells[len(names) :]):
-                says = (
-                    f"line {self.line} of {self.path.name} has {len(cells)} cells, and there are {len(names)} columns"
-                )
+                says = f"line {self.line} of {self.path.name} has {len(cells)} cells for {len(names)} columns"
                 yield {BROKEN: f"{says}: a text that holds a separator has to stand in quotes"}
             else:
                 yield dict(zip_longest(names, cells[: len(names)]))

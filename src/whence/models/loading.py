@@ -300,8 +300,8 @@ def _refuse_pickled(source: str, name: str, options: dict[str, Any]) -> None:
     other = sorted(str(file) for file in named if not str(file).endswith(".safetensors"))
     if other:
         raise ModelError(
-            f"the index of {name!r} names {_some(other)}, and weights are read from .safetensors only: pickled ones can "
-            "run code. Convert it once with model.save_pretrained(folder), then load the folder."
+            f"the index of {name!r} names {_some(other)}, and weights are read from .safetensors only: pickled ones "
+            "can run code. Convert it once with model.save_pretrained(folder), then load the folder."
         )
 
 

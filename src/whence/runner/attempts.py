@@ -21,7 +21,7 @@ from whence.data.rows import Row
 from whence.errors import ModelError
 from whence.runner.plan import Shard
 
-__all__ = ["Attempt", "note_of", "notes"]
+__all__ = ["Attempt", "died_again", "note_of", "notes"]
 
 BLAMED = 2
 """Deaths on a row alone that make it the cause: one may be a coincidence."""
@@ -104,6 +104,14 @@ class Attempt:
 
 def note_of(out: Path, shard: int) -> Path:
     return out / f"_trying-{shard:06d}.json"
+
+
+def died_again(note: Path) -> bool:
+    """Whether a note was left by a process that knew of one before it."""
+    try:
+        return json.loads(note.read_bytes())["window"] is not None
+    except (OSError, ValueError, TypeError, KeyError):
+        return False
 
 
 def notes(out: Path) -> list[Path]:

@@ -14,7 +14,7 @@ import torch
 
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.runner.attempts import notes
+from whence.runner.attempts import died_again, notes
 from whence.runner.encoding import DiedError, channels, child, receive, send
 from whence.runner.manifest import ShardReport
 from whence.runner.plan import Shard
@@ -42,8 +42,8 @@ class LocalExecutor:
         """Reports of shards as they are finished."""
         cuda = torch.cuda.device_count() if adapter.device.type == "cuda" else 0
         count = self.workers or (cuda or 1 if isinstance(job.model, str) else 1)
-        # Where a process died, the rest is done in one that may die without us.
-        if count == 1 and not (notes(job.out) and isinstance(job.model, str)):
+        # Where processes died again and again, the rest is done in one that may die without us.
+        if count == 1 and not (isinstance(job.model, str) and any(map(died_again, notes(job.out)))):
             yield from explain_shards(job, adapter, shards, progress)
             return
         devices = [f"cuda:{n % cuda}" for n in range(count)] if cuda else [None] * count
