@@ -100,7 +100,7 @@ def _digest_of_tensor(value: Any) -> str:
         return hashlib.blake2b(repr(value).encode(), digest_size=16).hexdigest()
     digest.update(f"{tuple(value.shape)} {value.dtype}".encode())
     if value.numel():
-        digest.update(value.detach().reshape(-1).cpu().contiguous().view(torch.uint8).numpy())
+        digest.update(value.detach().reshape(-1).cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
