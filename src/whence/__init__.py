@@ -17,7 +17,7 @@ from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
 from whence.results import AttributionGraph, Citations, Comparison, Conservation, Explanation, Trace
-from whence.runner import run, show, summary
+from whence.runner import run, show, summary, verify
 from whence.stamp import __version__
 from whence.verbs.attention import attention
 from whence.verbs.audit import audit
@@ -76,4 +76,5 @@ __all__ = [
     "tcav",
     "token",
     "tune",
+    "verify",
 ]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import uuid
 from collections.abc import Iterator
@@ -10,7 +11,7 @@ from pathlib import Path
 
 from whence.errors import InputError
 
-__all__ = ["append", "publish", "replaced", "sync_folder", "write"]
+__all__ = ["append", "digest_of_file", "publish", "replaced", "sync_folder", "write"]
 
 
 def write(path: str | Path, content: str | bytes, *, durable: bool = False) -> Path:
@@ -53,6 +54,12 @@ def publish(temporary: Path, final: Path) -> None:
     """Give a file that was written and synced its name. The rename itself is synced too."""
     os.replace(temporary, final)
     sync_folder(final.parent)
+
+
+def digest_of_file(path: Path) -> str:
+    """A digest of every byte."""
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, lambda: hashlib.blake2b(digest_size=16)).hexdigest()
 
 
 def append(path: Path, lines: str) -> None:

@@ -266,3 +266,13 @@ def test_labels_for_a_model_that_has_none():
 def test_labels_for_a_model_without_classes(made):
     with pytest.raises(InputError, match=r"one for .* has none: leave labels= out"):
         whence.load(made(), labels=("no", "yes"))
+
+
+@pytest.mark.parametrize("index", ['{"weight_map": {"x": "pytorch_model.bin"}}', "{", "[]", '{"weight_map": 3}'])
+def test_an_index_that_names_pickled_weights_is_refused(index, folder):
+    """Transformers reads whatever the index names."""
+    (folder / "model.safetensors").rename(folder / "part.safetensors")
+    (folder / "model.safetensors.index.json").write_text(index)
+    torch.save(small.classifier().state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(whence.WhenceError, match=r"names pytorch_model\.bin, and weights|index of .* can't be read"):
+        whence.load(str(folder))

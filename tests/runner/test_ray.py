@@ -9,6 +9,8 @@ import pytest
 
 import whence
 from tests.runner.conftest import files, records, sentences
+from tests.runner.killers import DeadlyMethod
+from whence.runner.attempts import notes
 from whence.runner.ray_executor import RayExecutor
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'whence-xai[ray]'")
@@ -47,3 +49,12 @@ def test_same_rows_and_a_killed_worker_is_replaced(cluster, tmp_path, monkeypatc
     assert done.complete
     assert [r["row"] for r in records(tmp_path / "ray")] == list(range(160))
     assert files(tmp_path / "ray") == files(tmp_path / "local")
+
+
+def test_a_row_that_kills_its_worker_fails_by_itself(cluster, tmp_path):
+    texts = [*TEXTS[:20], "a killer of a film", *TEXTS[:11]]
+    out = tmp_path / "out"
+    done = whence.run(texts, model="sentiment", method=DeadlyMethod(), out=out, executor="ray", workers=1, **SMALL)
+    assert done.rows == 32
+    assert [r["row"] for r in records(out) if "process died" in (r["error"] or "")] == [20]
+    assert not notes(out)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sys
 from dataclasses import replace
 
@@ -247,3 +248,37 @@ def test_the_command(reviews, tmp_path):
     assert "20 rows in 3 shards" in done.stdout
     assert "target:" in invoke(app, ["show", out, "--row", "3"]).stdout
     assert "failed rows" in invoke(app, ["summary", out]).stdout
+
+
+def test_half_characters_deep_values_and_commands_to_the_terminal(sentiment, tmp_path):
+    """Rows that can't be encoded or written fail by themselves; what the data holds does not move the cursor."""
+    data, out = tmp_path / "x.jsonl", tmp_path / "out"
+    deep, clear = "[" * 100_000 + "]" * 100_000, "\x1b[2J\x07"
+    lines = [json.dumps({"text": f"a gem{clear}", "id": "a"}), '{"text": "half \\ud83d", "id": "b\\ud800"}',
+             f'{{"text": {deep}, "id": "c"}}', json.dumps({"text": "", "id": f"d{clear}"})]  # fmt: skip
+    data.write_text("\n".join(lines))
+    done = whence.run(data, model=sentiment, id_column="id", out=out, **SMALL)
+    assert (done.rows, done.failed) == (4, 3)
+    found = records(out)
+    assert [r["id"] for r in found] == ["a", "b\\ud800", "2", f"d{clear}"]
+    assert "lone surrogate" in found[1]["error"]
+    assert "recursion" in found[2]["error"]
+    assert clear in found[0]["text"]
+    said = str(summary(out))
+    assert "lone surrogate" in said
+    assert not {c for c in said if ord(c) < 32} - {"\n"}
+    assert whence.run(data, model=sentiment, id_column="id", out=out).fresh == 0
+
+
+def test_standard_input_and_going_on_with_it(reviews, tmp_path):
+    out, content = str(tmp_path / "out"), reviews.read_text()
+    arguments = ["run", "-", "--text", "review", "--out", out, "--rows-per-shard", "16", "--batch-tokens", "64"]
+    done = CliRunner().invoke(app, arguments, input=content)
+    assert done.exit_code == 0, done.output
+    assert "60 rows in 4 shards" in done.stdout
+    (tmp_path / "out" / "shard-000003.parquet").unlink()
+    assert "(12 now" in CliRunner().invoke(app, arguments, input=content).stdout
+    (tmp_path / "out" / "shard-000003.parquet").unlink()
+    other = CliRunner().invoke(app, arguments, input=content.replace("gem", "bore", 1))
+    assert isinstance(other.exception, InputError)
+    assert "rows 0 to 15 are not those of the earlier run" in str(other.exception)

@@ -44,5 +44,9 @@ def main() -> None:
     try:
         app()
     except WhenceError as error:
-        typer.secho(f"whence: {error}", err=True, fg=typer.colors.RED)
+        from whence.data.rows import writable
+        from whence.viz.terminal import printable
+
+        said = printable(writable(str(error)), keep="\n")  # what an input holds is no command to the terminal
+        typer.secho(f"whence: {said}", err=True, fg=typer.colors.RED)
         raise SystemExit(2) from None

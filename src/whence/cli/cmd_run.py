@@ -1,7 +1,11 @@
-"""`whence run`, `whence show`, `whence summary`."""
+"""`whence run`, `whence show`, `whence summary`, `whence verify`."""
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,7 +14,7 @@ import typer
 from whence.cli.command import Device, Dtype, Model, Remote, Target, Task, Truncate, app, target_of
 from whence.errors import InputError
 
-__all__ = ["run", "show", "summary"]
+__all__ = ["run", "show", "summary", "verify"]
 
 Folder = Annotated[Path, typer.Argument(help="The folder that 'whence run' wrote.")]
 
@@ -51,16 +55,34 @@ def run(
 
     loading = {"task": task, "device": device, "dtype": dtype, "trust_remote_code": trust_remote_code}
     try:
-        done = whence.run(
-            data, model=model, out=out, method=method, text=text, text_pair=text_pair, id_column=id_column,
-            target=target_of(target), target_column=target_column, executor=executor, workers=workers,
-            rows_per_shard=rows_per_shard, batch_tokens=batch_tokens, scores=scores, special_tokens=special,
-            truncate=truncate, generate=generate, split=split, subset=subset, limit=limit, strict=strict,
-            dry_run=dry_run, model_options=loading, progress=not quiet, **_options(option or []),
-        )  # fmt: skip
-    except KeyboardInterrupt:  # what to do next is on the screen already
-        raise typer.Exit(130) from None
+        with _told_to_end():
+            done = whence.run(
+                data, model=model, out=out, method=method, text=text, text_pair=text_pair, id_column=id_column,
+                target=target_of(target), target_column=target_column, executor=executor, workers=workers,
+                rows_per_shard=rows_per_shard, batch_tokens=batch_tokens, scores=scores, special_tokens=special,
+                truncate=truncate, generate=generate, split=split, subset=subset, limit=limit, strict=strict,
+                dry_run=dry_run, model_options=loading, progress=not quiet, **_options(option or []),
+            )  # fmt: skip
+    except KeyboardInterrupt as stopped:  # what to do next is on the screen already
+        raise typer.Exit(128 + (stopped.args[0] if stopped.args else signal.SIGINT)) from None
     typer.echo(str(done))
+
+
+@contextmanager
+def _told_to_end() -> Iterator[None]:
+    """SIGTERM ends a run as Ctrl-C does: processes are ended, and what is done is said."""
+
+    def stop(number: int, _: object) -> None:
+        raise KeyboardInterrupt(number)
+
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = signal.signal(signal.SIGTERM, stop)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
 
 
 def _options(given: list[str]) -> dict[str, Any]:
@@ -114,3 +136,14 @@ def summary(
     from whence.runner.summary import summary as summarise
 
     typer.echo(str(summarise(out, top=top, min_count=min_count)))
+
+
+@app.command()
+def verify(out: Folder) -> None:
+    """Is what a run wrote still there, to the byte? Names what is not, and exits with 1."""
+    from whence.runner.verify import verify as compare
+
+    found = compare(out)
+    typer.echo(str(found))
+    if not found.ok:
+        raise typer.Exit(1)

@@ -46,11 +46,6 @@ class AbstractDataset(ABC):
         """Whether a record is a line of text and nothing more."""
         return False
 
-    @property
-    def is_fixed(self) -> bool:
-        """Whether the fingerprint pins the rows down. If not, rows passed over on resuming are compared."""
-        return True
-
 
 class IterableDataset(AbstractDataset):
     """Texts, pairs, images or dicts from Python. What was looked at before the run is handed out again."""
@@ -74,10 +69,6 @@ class IterableDataset(AbstractDataset):
     @property
     def is_text(self) -> bool:
         """Whether a record is a line of text and nothing more."""
-        return False
-
-    @property
-    def is_fixed(self) -> bool:
         return False
 
     def sample(self, n: int) -> list[Record]:

@@ -138,10 +138,6 @@ class FrameDataset(AbstractDataset):
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.name, "rows": self.count(), "columns": self.columns()}
 
-    @property
-    def is_fixed(self) -> bool:
-        return False
-
     def records(self, start: int = 0) -> Iterator[Record]:
         count = self.count()
         if count is None or not (hasattr(self.frame, "iloc") or hasattr(self.frame, "slice")):

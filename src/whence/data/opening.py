@@ -11,7 +11,15 @@ from typing import Any
 
 from whence.data.dataset import AbstractDataset, IterableDataset, Record
 from whence.data.frames import Batches, FrameDataset, is_frame, is_series, settled, values_of
-from whence.data.table_files import FORMATS, IMAGES, ImageFolder, LinesDataset, ParquetDataset, format_of
+from whence.data.table_files import (
+    FORMATS,
+    IMAGES,
+    ImageFolder,
+    LinesDataset,
+    ParquetDataset,
+    format_of,
+    standard_input,
+)
 from whence.errors import InputError
 from whence.extras import need
 
@@ -21,7 +29,9 @@ __all__ = ["HubDataset", "open_dataset", "open_files"]
 def open_dataset(
     data: Any, *, split: str = "train", subset: str | None = None, wanted: Sequence[str] = ()
 ) -> AbstractDataset:
-    """A path or pattern, a hub id, a frame, or an iterable, as a data set. `wanted` are columns that it should have.
+    """A path or pattern, "-" for standard input, a hub id, a frame, or an iterable, as a data set.
+
+    `wanted` are columns that it should have.
 
     >>> [row["text"] for row in open_dataset(["a gem", "so dull"]).records(1)]
     ['so dull']
@@ -52,6 +62,8 @@ def open_dataset(
 
 
 def _named(name: str, split: str, subset: str | None, wanted: Sequence[str]) -> AbstractDataset:
+    if name == "-":
+        return IterableDataset(standard_input(), "standard input")
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, wanted)
@@ -102,7 +114,7 @@ class HubDataset(AbstractDataset):
 
     def __init__(self, name: str, split: str, subset: str | None):
         self.name, self.split = name, split
-        library = need("datasets", "data", "a data set from the hub")
+        library = need("datasets", "", f"there is no file {name!r} here, and a data set of that name from the hub")
         try:
             self._data = library.load_dataset(name, subset, split=split, streaming=True)
         except (OSError, ValueError) as error:
@@ -123,10 +135,6 @@ class HubDataset(AbstractDataset):
     def fingerprint(self) -> dict[str, Any]:
         version = getattr(getattr(self._data, "info", None), "version", None)
         return {"name": self.name, "split": self.split, "version": str(version) if version else None}
-
-    @property
-    def is_fixed(self) -> bool:
-        return False
 
     def records(self, start: int = 0) -> Iterator[Record]:
         return iter(

@@ -10,7 +10,7 @@ from typing import Any
 
 from whence.data.dataset import BROKEN, AbstractDataset, Record
 
-__all__ = ["Columns", "Row", "rows"]
+__all__ = ["Columns", "Row", "rows", "writable"]
 
 
 @dataclass(frozen=True)
@@ -29,9 +29,9 @@ class Row:
     def shown(self) -> str | None:
         """The content as it stands in the output."""
         if isinstance(self.content, str | Path):
-            return str(self.content)
+            return writable(str(self.content))
         if isinstance(self.content, tuple | list):
-            return "\n".join(map(str, self.content))
+            return writable("\n".join(map(str, self.content)))
         return None
 
 
@@ -49,14 +49,36 @@ class Columns:
 
     def row(self, number: int, record: Record) -> Row:
         """The row that a record stands for."""
-        name = str(number) if self.id is None else str(record.get(self.id, number))
+        name = str(number) if self.id is None else writable(str(record.get(self.id, number)))
         if BROKEN in record:
             return Row(number, name, None, error=record[BROKEN])
         missing = [c for c in self.named() if c not in record]
         if missing:
-            return Row(number, name, None, error=f"the row has no {missing[0]!r}; it has {', '.join(map(str, record))}")
+            has = writable(", ".join(map(str, record)))
+            return Row(number, name, None, error=f"the row has no {missing[0]!r}; it has {has}")
         content = record[self.text] if self.pair is None else (record[self.text], record[self.pair])
-        return Row(number, name, content, record[self.target] if self.target else None)
+        return Row(number, name, content, record[self.target] if self.target else None, _problem(content))
+
+
+def _problem(content: Any) -> str | None:
+    """Why a content can neither be encoded nor written."""
+    try:
+        for text in content if isinstance(content, tuple | list) else [content]:
+            str(text).encode() if isinstance(text, str | tuple | list) else None
+    except UnicodeEncodeError as error:
+        return f"character {error.start} of the text is half of one (a lone surrogate): no UTF-8 can hold it"
+    except RecursionError:
+        return "the value is nested too deeply"
+    return None
+
+
+def writable(text: str) -> str:
+    r"""As UTF-8 can hold it.
+
+    >>> writable("a \ud800 b")
+    'a \\ud800 b'
+    """
+    return text.encode("utf-8", "backslashreplace").decode()
 
 
 def rows(data: AbstractDataset, columns: Columns, start: int = 0, limit: int | None = None) -> Iterator[Row]:

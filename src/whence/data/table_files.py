@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import codecs
 import csv
 import gzip
 import hashlib
+import io
 import json
 import sys
-from collections.abc import Callable, Iterator, Sequence
-from itertools import chain, islice
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import chain, islice, zip_longest
 from pathlib import Path
 from typing import Any, TextIO
 
+from whence.data.contents import contents
 from whence.data.dataset import BROKEN, AbstractDataset, Record
 from whence.errors import InputError
 from whence.extras import need_parquet
 
-__all__ = ["FORMATS", "IMAGES", "ImageFolder", "LinesDataset", "ParquetDataset", "format_of"]
+__all__ = ["FORMATS", "IMAGES", "ImageFolder", "LinesDataset", "ParquetDataset", "format_of", "standard_input"]
 
 FORMATS = {
     ".parquet": "parquet",
@@ -33,23 +37,14 @@ COUNTED = 256 * 2**20
 NAMED = frozenset("text sentence label labels input target class id".split())
 """A first line of a .tsv with one of these names is a header; without one, two columns are label and text."""
 
+LAST = "\ufdd0 the end"
+"""A line that no file has: Unicode keeps its first character for uses like this one."""
+
 
 def format_of(path: Path) -> str | None:
     """The format that a file's name says."""
     suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     return FORMATS.get(suffix.lower())
-
-
-def _fingerprint(paths: Sequence[Path]) -> dict[str, Any]:
-    """Sizes, and a digest of how each file begins and ends: cheap for files of any size."""
-    digest = hashlib.blake2b(digest_size=16)
-    for path in paths:
-        with path.open("rb") as file:
-            size = path.stat().st_size
-            digest.update(f"{path.name} {size}\n".encode() + file.read(2**16))
-            file.seek(max(0, size - 2**16))
-            digest.update(file.read(2**16))
-    return {"files": len(paths), "bytes": sum(p.stat().st_size for p in paths), "digest": digest.hexdigest()}
 
 
 class ParquetDataset(AbstractDataset):
@@ -70,7 +65,7 @@ class ParquetDataset(AbstractDataset):
         return sum(self._sizes)
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"name": self.name, "rows": self.count(), **_fingerprint(self.paths)}
+        return {"rows": self.count(), **contents(self.paths)}
 
     def records(self, start: int = 0) -> Iterator[Record]:
         for path, size in zip(self.paths, self._sizes, strict=True):
@@ -120,7 +115,7 @@ class LinesDataset(AbstractDataset):
         return sum(1 for _ in self.records())
 
     def fingerprint(self) -> dict[str, Any]:
-        return {"name": self.name, **_fingerprint(self.paths)}
+        return contents(self.paths)
 
     def records(self, start: int = 0) -> Iterator[Record]:
         readers: dict[str, Callable[[Path, TextIO], Iterator[Record]]] = {
@@ -137,42 +132,88 @@ class LinesDataset(AbstractDataset):
         }
         try:
             with gzip.open(path, "rt", **options) if path.suffix.lower() == ".gz" else path.open(**options) as file:
+                _refuse_utf16(path, file)
                 yield from read(path, file)
         except FileNotFoundError:
             raise InputError(f"no such file: {str(path)!r}") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{str(path)!r} is not UTF-8 text: {error}") from None
-        except (gzip.BadGzipFile, EOFError, csv.Error) as error:
+        except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error) as error:
             raise InputError(f"{str(path)!r} can't be read: {error}") from None
 
     def _separated(self, path: Path, file: TextIO) -> Iterator[Record]:
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default, 128 KB, is shorter than some documents
-        yield from csv.DictReader(file)
+        table = _Cells(path, file)
+        return table.records(next(table, []))
 
     def _tabbed(self, path: Path, file: TextIO) -> Iterator[Record]:
-        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))
-        lines = iter(file)
-        first = next(lines, "")
-        cells = [cell.strip() for cell in first.rstrip("\r\n").split("\t")]
-        headed = len(cells) != 2 or any(cell.lower() in self._wanted for cell in cells)
-        names = cells if headed else ["label", "text"]
-        rest = lines if headed else chain([first] if first else [], lines)
-        yield from csv.DictReader(rest, fieldnames=names, delimiter="\t", quoting=csv.QUOTE_NONE)
+        table = _Cells(path, file, delimiter="\t", quoting=csv.QUOTE_NONE)
+        first = next(table, [])
+        names = [cell.strip() for cell in first]
+        if len(names) != 2 or any(name.lower() in self._wanted for name in names):
+            return table.records(names)
+        return table.records(["label", "text"], first)
 
 
-def _json_lines(path: Path, file: TextIO) -> Iterator[Record]:
+class _Cells(Iterator[list[str]]):
+    """Rows of a table as cells, without blank lines. A quote that is never closed is an error: it takes in all that
+    comes after it.
+    """
+
+    def __init__(self, path: Path, file: TextIO, **form: Any):
+        csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default, 128 KB, is shorter than some documents
+        self.path, self.line = path, 0
+        self._reader = csv.reader(chain(file, [LAST]), **form)
+
+    def __next__(self) -> list[str]:
+        while True:
+            self.line = self._reader.line_num + 1
+            cells = next(self._reader)
+            if cells == [LAST]:
+                raise StopIteration
+            if cells and cells[-1].endswith(LAST):
+                raise InputError(
+                    f"line {self.line} of {self.path.name} opens a quote that is never closed, and would take in the "
+                    f'{self._reader.line_num - 1 - self.line} lines after it: close it, or double it ("")'
+                )
+            if cells:
+                return cells
+
+    def records(self, names: list[str], *first: list[str]) -> Iterator[Record]:
+        for cells in chain(first, self):
+            if any(cells[len(names) :]):
+                says = f"line {self.line} of {self.path.name} has {len(cells)} cells for {len(names)} columns"
+                yield {BROKEN: f"{says}: a text that holds a separator has to stand in quotes"}
+            else:
+                yield dict(zip_longest(names, cells[: len(names)]))
+
+
+def _refuse_utf16(path: Path, file: TextIO) -> None:
+    """Read as UTF-8, each of its letters would be two."""
+    if file.buffer.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):  # type: ignore[attr-defined]
+        raise InputError(f"{str(path)!r} is UTF-16: write it as UTF-8, such as with  iconv -f UTF-16 -t UTF-8")
+
+
+def standard_input() -> Iterator[Record]:
+    """Lines of standard input: JSON if the first begins with {, texts otherwise."""
+    file = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace", newline="")
+    first = next(file, "")
+    read = _json_lines if first.lstrip().startswith("{") else _plain
+    return read(Path("standard input"), chain([first] if first else [], file))
+
+
+def _json_lines(path: Path, file: Iterable[str]) -> Iterator[Record]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
         try:
             record = json.loads(line)
-        except ValueError as error:
+        except (ValueError, RecursionError) as error:
             yield {BROKEN: f"line {number} of {path.name} is not JSON: {error}"}
             continue
         yield record if isinstance(record, dict) else {"text": record}
 
 
-def _plain(path: Path, file: TextIO) -> Iterator[Record]:
+def _plain(path: Path, file: Iterable[str]) -> Iterator[Record]:
     for line in file:
         yield {"text": line.rstrip("\r\n")}
 
@@ -190,9 +231,8 @@ class ImageFolder(AbstractDataset):
         return len(self.paths)
 
     def fingerprint(self) -> dict[str, Any]:
-        names = "\n".join(f"{p.relative_to(self.root)} {p.stat().st_size}" for p in self.paths)
-        digest = hashlib.blake2b(names.encode(), digest_size=16).hexdigest()
-        return {"name": self.name, "files": len(self.paths), "digest": digest}
+        names = "\n".join(str(p.relative_to(self.root)) for p in self.paths)
+        return {"names": hashlib.blake2b(names.encode(), digest_size=16).hexdigest(), **contents(self.paths)}
 
     def records(self, start: int = 0) -> Iterator[Record]:
         for path in islice(self.paths, start, None):

@@ -259,6 +259,7 @@ def _from_files(
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     options |= {} if packed is None else {"gguf_file": packed[1]}
     sizes: dict[str, Any] = {}
+    _refuse_pickled(source, name, options)
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
         if adapter is not None and adapter.labels not in (None, config.num_labels):
@@ -282,6 +283,26 @@ def _from_files(
         )
     module = module.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return module, kind, source, options
+
+
+def _refuse_pickled(source: str, name: str, options: dict[str, Any]) -> None:
+    """An index of safetensors may name files of any kind, and transformers would read them."""
+    from transformers.utils.hub import cached_file
+
+    try:
+        path = cached_file(source, "model.safetensors.index.json", revision=options["revision"])
+    except (OSError, ValueError):  # there is none; or no model at all, which loading it will say
+        return
+    try:
+        named = set(json.loads(Path(str(path)).read_bytes())["weight_map"].values())
+    except (ValueError, TypeError, KeyError, AttributeError) as error:
+        raise ModelError(f"the index of {name!r} can't be read ({type(error).__name__}: {error})") from None
+    other = sorted(str(file) for file in named if not str(file).endswith(".safetensors"))
+    if other:
+        raise ModelError(
+            f"the index of {name!r} names {_some(other)}, and weights are read from .safetensors only: pickled ones "
+            "can run code. Convert it once with model.save_pretrained(folder), then load the folder."
+        )
 
 
 def _some(names: list[str]) -> str:

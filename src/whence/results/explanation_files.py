@@ -6,10 +6,12 @@ import base64
 import io
 import json
 import math
-from collections.abc import Mapping
+import zipfile
+import zlib
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
@@ -21,9 +23,17 @@ from whence.results.prediction import Part, Prediction
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz", "to_wire"]
+__all__ = ["from_dict", "load", "opened", "to_dict", "to_json", "to_npz", "to_wire"]
 
 FORMAT = 2
+SMALL, RATIO = 64 * 2**20, 100
+"""Bytes that any file may take in memory, and how many times its own size a larger one may."""
+BROKEN = (
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, EOFError, RecursionError, MemoryError,
+    NotImplementedError, zipfile.BadZipFile, zlib.error,
+)  # fmt: skip
+"""What reading a file of any content may raise."""
+T = TypeVar("T")
 
 
 def to_dict(exp: Explanation) -> dict[str, Any]:
@@ -108,12 +118,34 @@ def to_npz(exp: Explanation) -> bytes:
 
 
 def load(cls: type[Explanation], path: Path) -> Explanation:
+    return opened(path, lambda data, image: from_dict(cls, data, image))
+
+
+def opened(path: Path, made: Callable[[dict[str, Any], np.ndarray | None], T]) -> T:
+    """What `made` makes of the values and the image in a file that `save` wrote. Any other file is refused."""
     kind = path.suffix.lower()
-    if kind == ".json":
-        return from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
-    if kind == ".npz":
+    if kind not in (".json", ".npz"):
+        raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
+    try:
+        if kind == ".json":
+            return made(json.loads(path.read_text(encoding="utf-8")), None)
+        _refuse_bomb(path)
         with np.load(path, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
             image = data["image"] if "image" in data.files else None
-            return from_dict(cls, {**meta, "scores": data["scores"]}, image)
-    raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
+            return made({**meta, "scores": data["scores"]}, image)
+    except InputError:
+        raise
+    except FileNotFoundError:
+        raise InputError(f"no such file: {str(path)!r}") from None
+    except BROKEN as error:
+        why = f"{type(error).__name__}: {str(error)[:200]}"
+        raise InputError(f"{path.name!r} is damaged, or no result of whence ({why})") from None
+
+
+def _refuse_bomb(path: Path) -> None:
+    """A small file can say that it holds any number of zeros."""
+    with zipfile.ZipFile(path) as file:
+        size = sum(entry.file_size for entry in file.infolist())
+    if size > max(SMALL, RATIO * path.stat().st_size):
+        raise InputError(f"{path.name!r} would take {size / 1e6:.0f} MB of memory, which no result of its size does")

@@ -215,14 +215,7 @@ class Trace(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote as .json or .npz."""
-        path = Path(path)
-        if path.suffix.lower() == ".json":
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        if path.suffix.lower() != ".npz":
-            raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
-        with np.load(path, allow_pickle=False) as data:
-            image = data["image"] if "image" in data.files else None
-            return cls.from_dict({**json.loads(str(data["meta"])), "scores": data["scores"]}, image)
+        return files.opened(Path(path), cls.from_dict)
 
     def __repr__(self) -> str:
         return f"<Trace of {self.text!r} by {self.whole.method}: {len(self)} × {len(self.whole)}>"

@@ -5,7 +5,7 @@ plan      settings, shards, windows             manifest   what was asked and wh
 budget    tokens in a batch, by measuring       explaining one window of rows
 encoding  rows to examples beside the model     work       shards through encoder, model and writer
 local     this machine's devices                ray_executor   a cluster's
-preflight what a run will cost                  summary, show  reading what came out
+preflight what a run will cost                  summary, show  reading what came out; verify   is it whole?
 
 A *shard* is a range of rows and one file. A *window* is a part of a shard; batches never leave it. Both are fixed by
 the plan before the first row is explained, so every row meets the same neighbours and comes out bit for bit the same
@@ -15,5 +15,6 @@ whichever process explains it, however often the run was interrupted.
 from whence.runner.launch import Run, run
 from whence.runner.show import show
 from whence.runner.summary import Summary, summary
+from whence.runner.verify import Verification, verify
 
-__all__ = ["Run", "Summary", "run", "show", "summary"]
+__all__ = ["Run", "Summary", "Verification", "run", "show", "summary", "verify"]

@@ -28,12 +28,21 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 from whence.runner.window import Encoded, message_of
 
-__all__ = ["Beside", "Encoder", "ahead", "channels", "child", "encoder", "receive", "send"]
+__all__ = ["Beside", "DiedError", "Encoder", "ahead", "channels", "child", "encoder", "receive", "send"]
 
 T = TypeVar("T")
 DEPTH = 2
 """Windows that are encoded before the model asks for them."""
+TRIES = 2
+"""Times that a row is encoded alone before it is blamed for the death of its process."""
 END = object()
+
+
+class DiedError(ModelError):
+    """A process of ours that does not answer any more."""
+
+    def __init__(self) -> None:
+        super().__init__("a worker process ended unexpectedly (killed, or out of memory)")
 
 
 @dataclass(frozen=True)
@@ -80,9 +89,11 @@ def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool)
     except Exception:  # a tokenizer made of lambdas: it works here, and only here
         yield here
         return
-    with ExitStack() as stack:
-        started = [stack.enter_context(child("whence.runner.encoding", threads=1)) for _ in range(_children())]
-        yield Beside(here, started, light)
+    beside = Beside(here, light, _children())
+    try:
+        yield beside
+    finally:
+        beside.close()
 
 
 def _children() -> int:
@@ -94,26 +105,82 @@ def _children() -> int:
 class Beside:
     """Encodes rows in processes once they are up. Starting takes seconds, for which nobody waits."""
 
-    def __init__(self, here: Encoder, processes: Sequence[subprocess.Popen[bytes]], light: bytes):
-        self.here, self.processes, self.ready = here, processes, threading.Event()
-        threading.Thread(target=self._wait, args=(light,), daemon=True).start()
+    def __init__(self, here: Callable[[Sequence[Row]], list[Encoded]], light: bytes, count: int):
+        self.here, self.light, self.ready = here, light, threading.Event()
+        self.sides = [_Side(light) for _ in range(count)]
+        threading.Thread(target=self._wait, daemon=True).start()
 
-    def _wait(self, light: bytes) -> None:
-        with suppress(ModelError, OSError, ValueError):  # one ended before it was up: rows are encoded here
-            for process in self.processes:
-                send(process.stdin, light)
-            for process in self.processes:
-                receive(process.stdout)
+    def _wait(self) -> None:
+        if all(side.is_up() for side in self.sides):  # one ended before it was up: rows are encoded here
             self.ready.set()
 
     def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
         if not self.ready.is_set():
             return self.here(rows)
-        step = -(-len(rows) // len(self.processes))
-        parts = [(p, list(rows[n * step : (n + 1) * step])) for n, p in enumerate(self.processes)]
-        for process, part in parts:
-            send(process.stdin, part)
-        return [made for process, _ in parts for made in _unpacked(*receive(process.stdout))]
+        step = -(-len(rows) // len(self.sides))
+        parts = [list(rows[n * step : (n + 1) * step]) for n in range(len(self.sides))]
+        asked = [side.ask(part) for side, part in zip(self.sides, parts, strict=True)]
+        found: list[Encoded] = []
+        for n, part in enumerate(parts):
+            made = self.sides[n].answer() if asked[n] else None
+            found += self._one_by_one(n, part) if made is None else made
+        return found
+
+    def _one_by_one(self, n: int, rows: Sequence[Row]) -> list[Encoded]:
+        """Rows on which a process died: one of them is the reason, and only that one is lost."""
+        return [made for row in rows for made in self._alone(n, row)]
+
+    def _alone(self, n: int, row: Row) -> list[Encoded]:
+        for _ in range(TRIES):
+            if self.sides[n].is_dead:
+                self.sides[n].close()
+                self.sides[n] = _Side(self.light)
+                if not self.sides[n].is_up():
+                    raise ModelError("the process that encodes rows died, and another can't be started: out of memory?")
+            if self.sides[n].ask([row]) and (made := self.sides[n].answer()) is not None:
+                return made
+        return [f"its process died each of {TRIES} times the row was encoded (crashed, out of memory)"]
+
+    def close(self) -> None:
+        for side in self.sides:
+            side.close()
+
+
+class _Side:
+    """One process that encodes. It is dead once it did not answer."""
+
+    def __init__(self, light: bytes):
+        self.stack = ExitStack()
+        self.process = self.stack.enter_context(child("whence.runner.encoding", threads=1))
+        self.light, self.is_dead = light, False
+
+    def is_up(self) -> bool:
+        """Wait until it is, or until it is clear that it never will be."""
+        return self._send(self.light) and self._receive() is not None
+
+    def ask(self, rows: list[Row]) -> bool:
+        return self._send(rows)
+
+    def answer(self) -> list[Encoded] | None:
+        found = self._receive()
+        return None if found is None else _unpacked(*found)
+
+    def _send(self, value: Any) -> bool:
+        try:
+            send(self.process.stdin, value)
+        except (DiedError, ValueError):  # a pipe that is closed
+            self.is_dead = True
+        return not self.is_dead
+
+    def _receive(self) -> Any:
+        try:
+            return receive(self.process.stdout)
+        except (DiedError, ValueError):
+            self.is_dead = True
+            return None
+
+    def close(self) -> None:
+        self.stack.close()
 
 
 def _packed(made: list[Encoded]) -> bytes:
@@ -145,41 +212,71 @@ def _unpacked(light: list[Encoded], joined: list[tuple[str, list[int], Tensor, l
     return light
 
 
+CODE = """
+import os, sys, threading
+def watch():
+    os.read({fd}, 1)
+    os._exit(1)
+if {fd}:
+    threading.Thread(target=watch, daemon=True).start()
+sys.path[:] = {path}
+from {module} import serve
+serve()
+"""
+"""What a process of ours runs. Nothing is ever written to the pipe that it watches: it ends when we do, however that
+happens. `-P` keeps a file of the current folder from being taken for a module of Python's own."""
+
+
 @contextmanager
 def child(module: str, *, threads: int, environment: dict[str, str] | None = None) -> Iterator[subprocess.Popen[bytes]]:
     """A Python process of our own that speaks pickles on its standard input and output."""
     env = {**os.environ, "TOKENIZERS_PARALLELISM": "false", "OMP_NUM_THREADS": str(threads), **(environment or {})}
-    env["PYTHONPATH"] = os.pathsep.join(p for p in sys.path if p)
+    watched, ours = os.pipe() if os.name == "posix" else (0, 0)
     # A session of its own: Ctrl-C is for us, and we tell the child by closing its input.
     process = subprocess.Popen(
-        [sys.executable, "-c", f"from {module} import serve; serve()"],
+        [sys.executable, "-P", "-c", CODE.format(fd=watched, path=_path(), module=module)],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=env,
         start_new_session=True,
+        pass_fds=[watched] if watched else [],
     )
+    if watched:
+        os.close(watched)
     try:
         yield process
     finally:
         process.kill()  # it holds nothing that is not in a temporary file
         process.wait()
+        if ours:
+            os.close(ours)
         for stream in (process.stdin, process.stdout):
             with suppress(OSError):  # what was still to be written has nobody to read it
                 stream.close()  # type: ignore[union-attr]
 
 
+def _path() -> list[str]:
+    """Where this process finds modules, with the current folder last: data may lie there."""
+    here = os.getcwd()
+    found = [os.path.abspath(place) for place in sys.path]
+    return [place for place in found if place != here] + ([here] if here in found else [])
+
+
 def send(stream: IO[bytes] | None, value: Any) -> None:
     assert stream is not None
-    stream.write(value if isinstance(value, bytes) else pickle.dumps(value))
-    stream.flush()
+    try:
+        stream.write(value if isinstance(value, bytes) else pickle.dumps(value))
+        stream.flush()
+    except BrokenPipeError:
+        raise DiedError from None
 
 
 def receive(stream: IO[bytes] | None) -> Any:
     assert stream is not None
     try:
         return pickle.load(stream)
-    except EOFError:
-        raise ModelError("a worker process ended unexpectedly (killed, or out of memory)") from None
+    except (EOFError, pickle.UnpicklingError):
+        raise DiedError from None
 
 
 def ahead(items: Iterable[T], depth: int = DEPTH) -> Iterator[T]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import json
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import closing
@@ -10,6 +11,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 from whence.core.recipe import Recipe
 from whence.data import AbstractDataset, open_dataset
@@ -23,11 +25,12 @@ from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import Count, check
+from whence.runner.attempts import note_of, notes
 from whence.runner.encoding import Encoder
 from whence.runner.local import LocalExecutor
-from whence.runner.manifest import Journal, Manifest, locked
+from whence.runner.manifest import SHOWN, Journal, Manifest, locked
 from whence.runner.meter import Meter, duration
-from whence.runner.plan import Plan, Shard, cut, digest_of, stamp
+from whence.runner.plan import Plan, Shard, cut, difference, digest_of, stamp, weights_digests
 from whence.runner.preflight import SAMPLE, Forecast, forecast, suggested
 from whence.runner.ray_executor import RayExecutor
 from whence.runner.shards import leftovers
@@ -142,11 +145,13 @@ def run(
     encoding = {"truncate": truncate, **({"generate": written} if written is not None else {})}
     if isinstance(target, list | tuple):
         raise InputError("one target for each row stands in a column: pass target_column='…'")
+    weights = weights_digests(adapter)
     settings = {
         "data": source.fingerprint(),
         "columns": vars(columns),
         "limit": limit,
-        "model": stamp(adapter),
+        "model": stamp(adapter, weights),
+        "weights": weights,
         "method": _plain({"name": method if isinstance(method, str) else chosen.name, **chosen.options()}),
         "target": _target_name(target),
         "encoding": {**encoding, "special_tokens": special_tokens},
@@ -162,8 +167,11 @@ def run(
         encoding=encoding,
         special_tokens=special_tokens,
         strict=strict,
+        weights=weights,
+        token=uuid4().hex,
     )
-    manifest = _checked(out, settings, {"rows_per_shard": rows_per_shard, "batch_tokens": batch_tokens})
+    given = {"rows_per_shard": rows_per_shard, "batch_tokens": batch_tokens}
+    manifest = _checked(out, settings, given)
     sample = _sample(source, columns, limit)
     if not sample:
         raise InputError(f"{source.name!r} holds no rows")
@@ -178,7 +186,8 @@ def run(
     total = count if limit is None else min(limit, count) if count is not None else None
     if dry_run:
         return Run(out, estimate=forecast(job, adapter, sample, total))
-    return _Launch(job, adapter, source, columns, limit, total, manifest).go(EXECUTORS[executor](workers), progress)
+    launch = _Launch(job, adapter, source, columns, limit, total, manifest, given)
+    return launch.go(EXECUTORS[executor](workers), progress)
 
 
 def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter) -> Columns:
@@ -233,6 +242,17 @@ def _checked(out: Path, settings: dict[str, Any], given: dict[str, int | None]) 
     return manifest
 
 
+def _refuse_other_cut(journal: Journal, plan: Plan) -> None:
+    """Shards that were cut otherwise would hold other rows than their numbers say."""
+    last = max(journal.done, default=0)
+    for n, report in journal.done.items():
+        if report.start != n * plan.rows_per_shard or (n != last and report.rows != plan.rows_per_shard):
+            raise InputError(
+                f"{report.file} holds {report.rows} rows from {report.start} on, which is not how its run was planned: "
+                "choose another --out"
+            )
+
+
 def _sample(source: AbstractDataset, columns: Columns, limit: int | None) -> list[Row]:
     """The first rows, without using up an iterator."""
     size = SAMPLE if limit is None else min(SAMPLE, limit)
@@ -250,6 +270,8 @@ class _Launch:
     limit: int | None
     total: int | None
     manifest: Manifest
+    given: dict[str, int | None]
+    """What the user chose of the plan."""
     seen: int = 0
     """Rows up to the last shard that was handed out or passed over."""
 
@@ -257,10 +279,18 @@ class _Launch:
         out = self.job.out
         out.mkdir(parents=True, exist_ok=True)
         with locked(out):
+            # Another run may have begun, and ended, since the folder was looked at: its plan is the one to go on with.
+            self.manifest = _checked(out, self.manifest.settings, self.given) or self.manifest
+            self.job = replace(self.job, plan=self.manifest.plan)
             for path in leftovers(out):
                 path.unlink()
+            journal = Journal(out, whole=True)
+            _refuse_other_cut(journal, self.manifest.plan)
+            for number in journal.done:
+                note_of(out, number).unlink(missing_ok=True)
+            for name, reason in journal.damaged.items():
+                print(f"{name} {reason}: its rows are explained again", file=sys.stderr)
             self.manifest.write(out)
-            journal = Journal(out)
             if self.job.strict and journal.failed:
                 raise InputError(f"{journal.failed} rows failed in an earlier run without --strict: see whence summary")
             if not (self.manifest.complete and journal.rows == self.manifest.rows):
@@ -286,32 +316,51 @@ class _Launch:
             if error.errno not in FULL:
                 raise
             raise WhenceError(f"the disk is full. Make room; {self._resume(journal)}") from error
-        if journal.rows != self.seen:
-            raise WhenceError(f"{self.seen} rows were read and {journal.rows} are in the journal of {self.job.out}")
+        finally:
+            for path in notes(self.job.out):  # of processes that were ended in good order
+                path.unlink(missing_ok=True)
+        self._refuse_lost(journal)
+        self._refuse_changed()
         replace(self.manifest, complete=True, rows=self.seen, info={**self.manifest.info, "ended": _now()}).write(
             self.job.out
         )
         return meter
+
+    def _refuse_lost(self, journal: Journal) -> None:
+        """Rows that are written are rows that were read, and as many as there were to read."""
+        wanted = self.seen if self.total is None else self.total
+        if not journal.rows == self.seen == wanted:
+            raise WhenceError(
+                f"the data has {wanted} rows, {self.seen} were read and {journal.rows} are in {str(self.job.out)!r}: "
+                "rows are lost, or the data was changed. Type the same command again, or choose another --out"
+            )
+
+    def _refuse_changed(self) -> None:
+        """Data and weights are those that the run began with, to the byte."""
+        before = {name: self.manifest.settings[name] for name in ("data", "weights")}
+        now = {"data": self.source.fingerprint(), "weights": weights_digests(self.adapter)}
+        lines = difference(before, json.loads(json.dumps(now)))
+        if lines:
+            shown = "\n  ".join(lines[:SHOWN])
+            raise WhenceError(
+                f"this changed while the run was going, so rows in {str(self.job.out)!r} may be of either:\n  {shown}\n"
+                "Begin again with another --out."
+            )
 
     def _resume(self, journal: Journal) -> str:
         of = "" if self.total is None else f" of {self.total}"
         return f"{journal.rows}{of} rows are safe in {str(self.job.out)!r}: type the same command again to go on"
 
     def _undone(self, journal: Journal) -> Iterator[Shard]:
-        """Shards that are not done. Rows that no fingerprint pins down are compared as they are passed over."""
+        """Shards that are not done. Rows that are, are compared as they are passed over."""
         done = dict(journal.done)
-        first = 0
-        if self.source.is_fixed:
-            while first in done:
-                first += 1
-        size = self.job.plan.rows_per_shard
-        self.seen = sum(done[n].rows for n in range(first))
-        for shard in cut(rows(self.source, self.columns, first * size, self.limit), size, first):
+        self.seen = 0
+        for shard in cut(rows(self.source, self.columns, 0, self.limit), self.job.plan.rows_per_shard):
             self.seen += len(shard.rows)
             if shard.number not in done:
                 yield shard
-            elif done[shard.number].digest != digest_of(shard.rows):
+            elif done[shard.number].input != digest_of(shard.rows):
                 raise InputError(
                     f"rows {shard.start} to {shard.start + len(shard.rows) - 1} are not those of the earlier run: "
-                    "the data has to come in the same order to go on"
+                    "the data has to be the same, in the same order, to go on"
                 )

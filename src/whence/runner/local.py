@@ -4,25 +4,29 @@ from __future__ import annotations
 
 import pickle
 import queue
+import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import IO, Any
 
 import torch
 
-from whence.errors import InputError
+from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.runner.encoding import channels, child, receive, send
+from whence.runner.attempts import died_again, notes
+from whence.runner.encoding import DiedError, channels, child, receive, send
 from whence.runner.manifest import ShardReport
 from whence.runner.plan import Shard
+from whence.runner.window import message_of
 from whence.runner.work import Job, explain_shards
 
 __all__ = ["LocalExecutor"]
 
 IN_FLIGHT = 2
 """Shards a process has at a time: the one it works on and the one it encodes meanwhile."""
+TRIES = 3
+"""Processes in a row that die before they have loaded the model."""
 
 
 @dataclass(frozen=True)
@@ -38,84 +42,138 @@ class LocalExecutor:
         """Reports of shards as they are finished."""
         cuda = torch.cuda.device_count() if adapter.device.type == "cuda" else 0
         count = self.workers or (cuda or 1 if isinstance(job.model, str) else 1)
-        if count == 1:
+        # Where processes died again and again, the rest is done in one that may die without us.
+        if count == 1 and not (isinstance(job.model, str) and any(map(died_again, notes(job.out)))):
             yield from explain_shards(job, adapter, shards, progress)
             return
         devices = [f"cuda:{n % cuda}" for n in range(count)] if cuda else [None] * count
-        yield from _spread(job, devices, shards, progress)
+        yield from _Crew(job, shards).reports(devices, progress)
 
 
-def _spread(
-    job: Job, devices: list[Any], shards: Iterable[Shard], progress: Callable[[int], None]
-) -> Iterator[ShardReport]:
-    """Shards handed to processes as these come free."""
-    try:
-        packed = pickle.dumps(job)
-    except Exception as error:
-        raise InputError(
-            f"several processes need a model, method and target that can be pickled ({error}). "
-            "Pass the model by name and no lambda as target, or workers=1."
-        ) from None
-    source, lock = iter(shards), threading.Lock()
-    finished: queue.Queue[Any] = queue.Queue()
+class _Crew:
+    """Shards handed to processes as these come free. One that dies is replaced, and its shards are handed out again."""
 
-    def drive(process: Any, device: Any) -> None:
+    def __init__(self, job: Job, shards: Iterable[Shard]):
         try:
-            _drive(process, packed, device, source, lock, finished)
-            finished.put(None)
-        except BaseException as error:
-            finished.put(error)
+            self.packed = pickle.dumps(job)
+        except Exception as error:
+            raise InputError(
+                f"several processes need a model, method and target that can be pickled ({error}). "
+                "Pass the model by name and no lambda as target, or workers=1."
+            ) from None
+        self.threads = job.plan.threads
+        self.source, self.again, self.lock = iter(shards), list[Shard](), threading.Lock()
+        self.finished: queue.Queue[Any] = queue.Queue()
+        self.live: set[subprocess.Popen[bytes]] = set()
+        self.is_over = False
 
-    with ExitStack() as stack:
+    def reports(self, devices: list[Any], progress: Callable[[int], None]) -> Iterator[ShardReport]:
         for device in devices:
-            process = stack.enter_context(child("whence.runner.local", threads=job.plan.threads))
-            threading.Thread(target=drive, args=(process, device), daemon=True).start()
+            threading.Thread(target=self._manned, args=(device,), daemon=True).start()
         running = len(devices)
-        while running:
-            item = finished.get()
-            if isinstance(item, BaseException):
-                raise item
-            if item is None:
-                running -= 1
-                continue
-            yield item
-            progress(item.rows)
+        try:
+            while running:
+                item = self.finished.get()
+                if isinstance(item, BaseException):
+                    raise item
+                if item is None:
+                    running -= 1
+                    continue
+                yield item
+                progress(item.rows)
+        finally:
+            with self.lock:
+                self.is_over = True
+                for process in self.live:
+                    process.kill()
+
+    def _next(self) -> Shard | None:
+        with self.lock:
+            return self.again.pop() if self.again else next(self.source, None)
+
+    def _manned(self, device: Any) -> None:
+        """One process after the other, until there are no more shards."""
+        stillborn = 0
+        try:
+            while stillborn < TRIES:
+                hand = _Hand(self._next, self.finished.put)
+                with child("whence.runner.local", threads=self.threads) as process:
+                    with self.lock:
+                        if self.is_over:
+                            return
+                        self.live.add(process)
+                    try:
+                        hand.work(process, self.packed, device)
+                        self.finished.put(None)
+                        return
+                    except DiedError:
+                        stillborn = 0 if hand.is_up else stillborn + 1
+                    finally:
+                        with self.lock:
+                            self.live.discard(process)
+                            self.again += hand.held
+            raise ModelError(f"a worker process died {TRIES} times before it had loaded the model: out of memory?")
+        except BaseException as error:
+            self.finished.put(error)
 
 
-def _drive(
-    process: Any, packed: bytes, device: Any, source: Iterator[Shard], lock: Any, finished: queue.Queue[Any]
-) -> None:
-    """Feed one process and collect what it reports, until there are no more shards."""
-    send(process.stdin, packed)
-    send(process.stdin, device)
-    in_flight, more = 0, True
-    while more or in_flight:
-        while more and in_flight < IN_FLIGHT:
-            with lock:
-                shard = next(source, None)
-            if shard is None:
-                more = False
-                process.stdin.close()
-                break
-            send(process.stdin, shard)
-            in_flight += 1
-        if in_flight:
-            report = receive(process.stdout)
-            if isinstance(report, BaseException):
-                raise report
-            in_flight -= 1
-            finished.put(report)
+@dataclass
+class _Hand:
+    """Feeds one process and hands on what it reports."""
+
+    take: Callable[[], Shard | None]
+    give: Callable[[ShardReport], None]
+    held: list[Shard] = field(default_factory=list)
+    """Shards that the process has and has not reported."""
+    is_up: bool = False
+
+    def work(self, process: Any, packed: bytes, device: Any) -> None:
+        """Until there are no more shards."""
+        send(process.stdin, packed)
+        send(process.stdin, device)
+        self.is_up = _answer(process)
+        more = True
+        while more or self.held:
+            while more and len(self.held) < IN_FLIGHT:
+                shard = self.take()
+                if shard is None:
+                    more = False
+                    process.stdin.close()
+                else:
+                    self.held.append(shard)
+                    send(process.stdin, shard)
+            if self.held:
+                report = _answer(process)
+                self.held = [shard for shard in self.held if shard.number != report.shard]
+                self.give(report)
+
+
+def _answer(process: Any) -> Any:
+    found = receive(process.stdout)
+    if isinstance(found, BaseException):
+        raise found
+    return found
 
 
 def serve() -> None:
     """A worker process: a job, a device, then shards until the input ends."""
     source, sink = channels()
-    job, device = pickle.load(source), pickle.load(source)
     try:
-        for report in explain_shards(job, job.load(device), _received(source)):
+        job, device = pickle.load(source), pickle.load(source)
+        adapter = job.load(device)
+        send(sink, True)
+        for report in explain_shards(job, adapter, _received(source)):
             send(sink, report)
     except Exception as error:
-        send(sink, error)
+        send(sink, _portable(error))
+
+
+def _portable(error: Exception) -> Exception:
+    """An error that another process can read: some can't be pickled, and some only one way."""
+    try:
+        return pickle.loads(pickle.dumps(error))  # type: ignore[no-any-return]
+    except Exception:
+        return ModelError(message_of(error))
 
 
 def _received(source: IO[bytes]) -> Iterator[Shard]:

@@ -1,11 +1,13 @@
 """What was asked for and what is done: `_manifest.json`, replaced whole, and `_journal.jsonl`, only appended to.
 
-A shard counts as done when its line is in the journal and its file has the size that the line says. A line that was
-cut off by a crash is dropped. Names begin with `_`, which readers of Parquet folders pass over.
+A shard counts as done when its line is in the journal and its file is what the line says: `opened` compares sizes,
+`run` and `verify` every byte. Manifest and lines carry a digest of themselves; a line that was cut off by a crash, or
+changed, is dropped. Names begin with `_`, which readers of Parquet folders pass over.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,13 +15,15 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
-from whence.errors import InputError
-from whence.files import append, write
+from whence.errors import InputError, WhenceError
+from whence.files import append, digest_of_file, write
 from whence.runner.plan import Plan, difference
 
 __all__ = ["Journal", "Manifest", "ShardReport", "locked"]
 
-FORMAT = 1
+FORMAT = 2
+SHOWN = 8
+"""Differences that are named."""
 MANIFEST, JOURNAL, LOCK = "_manifest.json", "_journal.jsonl", "_lock"
 
 
@@ -37,6 +41,9 @@ class ShardReport:
     seconds: float
     """Time of the model."""
     digest: str
+    """Of the file."""
+    input: str
+    """Digest of the rows that went in."""
     slowest: list[list[float]] = field(default_factory=list)
     """(row, seconds, tokens) of the slowest few; a batch's time is shared by its rows."""
 
@@ -60,20 +67,30 @@ class Manifest:
         path = out / MANIFEST
         if not path.exists():
             return None
-        data = json.loads(path.read_text(encoding="utf-8"))
-        if data.pop("format", None) != FORMAT:
-            raise InputError(f"{str(out)!r} was written by another version of whence: choose another --out")
-        return cls(**{**data, "plan": Plan(**data["plan"])})
+        try:
+            data = json.loads(path.read_bytes())
+            if data.pop("format", None) not in (None, FORMAT):
+                raise InputError(f"{str(out)!r} was written by another version of whence: choose another --out")
+            data = _unsealed(data)
+            return cls(**{**data, "plan": Plan(**data["plan"])})
+        except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
+            if isinstance(error, InputError):
+                raise
+            raise InputError(
+                f"{str(path)!r} is damaged: it is not what whence wrote. The shards beside it are as they were; "
+                "put the file back from a copy, or choose another --out"
+            ) from None
 
     def write(self, out: Path) -> None:
-        text = json.dumps({"format": FORMAT, **asdict(self)}, indent=1, ensure_ascii=False)
+        text = json.dumps({"format": FORMAT, **_sealed(asdict(self))}, indent=1)
         write(out / MANIFEST, text, durable=True)
 
     def check(self, settings: dict[str, Any], planned: dict[str, Any], out: Path) -> None:
         """Refuse to go on with other settings, and say which differ. `planned` is what was given of the plan."""
         lines = difference({**self.settings, **planned}, json.loads(json.dumps(settings)))
         if lines:
-            shown = "\n  ".join(lines)
+            more = [f"… and {len(lines) - SHOWN} more"] if len(lines) > SHOWN else []
+            shown = "\n  ".join(lines[:SHOWN] + more)
             raise InputError(
                 f"{str(out)!r} holds a run with other settings:\n  {shown}\n"
                 "Use the settings from before to go on with it, or choose another --out."
@@ -81,13 +98,17 @@ class Manifest:
 
 
 class Journal:
-    """The shards that are done, in the order they were."""
+    """The shards that are done, in the order they were. With `whole`, every byte of them is read and compared."""
 
-    def __init__(self, out: Path):
+    def __init__(self, out: Path, *, whole: bool = False):
         self.out, self.path = out, out / JOURNAL
         self.done: dict[int, ShardReport] = {}
-        for report in self._lines():
-            if self._is_there(report):
+        self.damaged: dict[str, str] = {}
+        """What stands in the journal and not in its file, with the reason."""
+        for report in {r.shard: r for r in self._lines()}.values():
+            if reason := self.problem(report, whole=whole):
+                self.damaged[report.file] = reason
+            else:
                 self.done[report.shard] = report
 
     def _lines(self) -> Iterator[ShardReport]:
@@ -95,17 +116,30 @@ class Journal:
             return
         for line in self.path.read_bytes().split(b"\n"):
             try:
-                yield ShardReport(**json.loads(line))
-            except (ValueError, TypeError):  # cut off by a crash; appending after it starts a line of its own
-                continue
+                yield ShardReport(**_unsealed(json.loads(line)))
+            except (ValueError, TypeError, AttributeError, RecursionError):
+                continue  # cut off by a crash; appending after it starts a line of its own
 
-    def _is_there(self, report: ShardReport) -> bool:
+    def problem(self, report: ShardReport, *, whole: bool = True) -> str:
+        """What is wrong with the file of a shard; nothing if it is as it was written."""
         path = self.out / report.file
-        return path.exists() and path.stat().st_size == report.bytes
+        if not path.is_file():
+            return "is not there"
+        if (size := path.stat().st_size) != report.bytes:
+            return f"has {size} bytes, and {report.bytes} were written"
+        return "holds other bytes than were written" if whole and digest_of_file(path) != report.digest else ""
+
+    def path_of(self, report: ShardReport) -> Path:
+        """The file of a shard, compared with what was written."""
+        if reason := self.problem(report):
+            raise WhenceError(
+                f"{report.file} of {str(self.out)!r} {reason}: the same whence run explains its rows again"
+            )
+        return self.out / report.file
 
     def add(self, report: ShardReport) -> None:
         """Record a shard as done. Its file is in place already."""
-        append(self.path, json.dumps(asdict(report)) + "\n")
+        append(self.path, json.dumps(_sealed(asdict(report))) + "\n")
         self.done[report.shard] = report
 
     @property
@@ -115,6 +149,21 @@ class Journal:
     @property
     def failed(self) -> int:
         return sum(r.failed for r in self.done.values())
+
+
+def _sealed(values: dict[str, Any]) -> dict[str, Any]:
+    """With a digest of themselves: one changed letter is noticed."""
+    return {**values, "seal": _seal(values)}
+
+
+def _unsealed(values: dict[str, Any]) -> dict[str, Any]:
+    if values.pop("seal", None) != _seal(values):
+        raise ValueError("not what was written")
+    return values
+
+
+def _seal(values: dict[str, Any]) -> str:
+    return hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=16).hexdigest()
 
 
 @contextmanager

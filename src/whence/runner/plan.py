@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from itertools import islice
 from typing import Any
@@ -15,7 +16,7 @@ from whence.data.rows import Row
 from whence.models.adapter import AbstractAdapter
 from whence.stamp import versions
 
-__all__ = ["Plan", "Shard", "cut", "difference", "digest_of", "stamp", "weights_digest"]
+__all__ = ["Plan", "Shard", "cut", "difference", "digest_of", "stamp", "weights_digests"]
 
 
 @dataclass(frozen=True)
@@ -62,27 +63,51 @@ def cut(rows: Iterable[Row], size: int, first: int = 0) -> Iterator[Shard]:
 
 
 def digest_of(rows: Iterable[Row]) -> str:
-    """A digest of ids, texts and targets: tells whether the same rows came again."""
+    """A digest of ids, contents and targets: tells whether the same rows came again."""
     digest = hashlib.blake2b(digest_size=16)
     for row in rows:
         digest.update(json.dumps([row.id, row.shown, str(row.target), row.error]).encode())
+        if row.shown is None:
+            digest.update(_bytes_of(row.content))
     return digest.hexdigest()
 
 
-def weights_digest(adapter: AbstractAdapter) -> str:
-    """A digest of names, shapes and a sample of every parameter: a model trained on has another."""
+def _bytes_of(content: Any) -> bytes:
+    """Pixels, samples, and what a dict holds. Of an object that whence does not know, its type."""
+    if isinstance(content, dict):
+        return b"".join(str(key).encode("utf-8", "replace") + _bytes_of(value) for key, value in content.items())
+    if isinstance(content, list | tuple):
+        return b"".join(map(_bytes_of, content))
+    if isinstance(content, torch.Tensor):
+        content = content.detach().cpu().contiguous().view(torch.uint8).numpy() if content.dim() else content.item()
+    if hasattr(content, "tobytes"):  # arrays and images
+        return str(getattr(content, "shape", getattr(content, "size", ""))).encode() + bytes(content.tobytes())
+    if isinstance(content, str | int | float | bytes | None):
+        return repr(content).encode("utf-8", "replace")
+    return type(content).__qualname__.encode()
+
+
+def weights_digests(adapter: AbstractAdapter) -> dict[str, str]:
+    """A digest of every parameter, all of it, under its name."""
+    with ThreadPoolExecutor(4) as pool:  # hashing lets other threads run
+        named = adapter.module.state_dict()
+        return dict(zip(named, pool.map(_digest_of_tensor, named.values()), strict=True))
+
+
+def _digest_of_tensor(value: Any) -> str:
     digest = hashlib.blake2b(digest_size=16)
-    for name, value in adapter.module.state_dict().items():
-        digest.update(f"{name} {tuple(value.shape)} {value.dtype}".encode())
-        flat = value.detach().reshape(-1)
-        step = max(1, flat.numel() // 4096)
-        digest.update(flat[::step].cpu().contiguous().view(torch.uint8).numpy().tobytes())
+    if not isinstance(value, torch.Tensor):  # the state of a module of somebody's own
+        return hashlib.blake2b(repr(value).encode(), digest_size=16).hexdigest()
+    digest.update(f"{tuple(value.shape)} {value.dtype}".encode())
+    if value.numel():
+        digest.update(value.detach().reshape(-1).cpu().contiguous().view(torch.uint8).numpy().data)
     return digest.hexdigest()
 
 
-def stamp(adapter: AbstractAdapter) -> dict[str, Any]:
+def stamp(adapter: AbstractAdapter, weights: dict[str, str]) -> dict[str, Any]:
     """What the run was done with: model, weights, versions, kind of device."""
-    return {**adapter.facts(), "weights": weights_digest(adapter), "device": adapter.device.type, **versions()}
+    together = hashlib.blake2b(json.dumps(weights).encode(), digest_size=16).hexdigest()
+    return {**adapter.facts(), "weights": together, "device": adapter.device.type, **versions()}
 
 
 def difference(old: Any, new: Any, path: str = "") -> list[str]:

@@ -124,7 +124,7 @@ def forecast(job: Job, adapter: AbstractAdapter, sample: list[Row], count: int |
             writer.write(made)
             if time.perf_counter() - begin > MEASURED:
                 break
-        size = writer.commit()
+        size, _ = writer.commit()
     spent = sum(r.seconds for r in results) or time.perf_counter() - begin  # encoding runs beside the model
     lengths = [r.length for r in results if r.length]
     return Forecast(

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 
 from whence.extras import need_parquet
-from whence.files import publish
+from whence.files import digest_of_file, publish
 from whence.runner.window import Result
 
 __all__ = ["ShardWriter", "leftovers", "schema"]
@@ -72,15 +72,16 @@ class ShardWriter:
         ]
         self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
 
-    def commit(self) -> int:
-        """Sync and rename; the size of the file."""
+    def commit(self) -> tuple[int, str]:
+        """Sync and rename; the size of the file, and its digest."""
         self._writer.close()
         self._file.flush()
         os.fsync(self._file.fileno())
         size = self._file.tell()
         self._file.close()
+        digest = digest_of_file(self.temporary)
         publish(self.temporary, self.final)
-        return size
+        return size, digest
 
     def discard(self) -> None:
         """Leave nothing behind. After a full disk, closing the writer fails too, and that is of no interest."""

@@ -17,13 +17,13 @@ from whence.runner.manifest import Journal, Manifest
 __all__ = ["explanation_of", "opened", "show", "tables"]
 
 
-def opened(out: str | Path) -> tuple[Manifest, Journal]:
-    """The manifest and journal of a run."""
+def opened(out: str | Path, *, whole: bool = False) -> tuple[Manifest, Journal]:
+    """The manifest and journal of a run; with `whole`, its shards compared to the byte."""
     path = Path(out).expanduser()
     manifest = Manifest.read(path) if path.is_dir() else None
     if manifest is None:
         raise InputError(f"{str(path)!r} holds no run: type  whence run DATA --model ID --out {path}")
-    return manifest, Journal(path)
+    return manifest, Journal(path, whole=whole)
 
 
 def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
@@ -31,7 +31,7 @@ def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
     _, parquet = need_parquet()
     _, journal = opened(out)
     for _, report in sorted(journal.done.items()):
-        with parquet.ParquetFile(journal.out / report.file) as file:
+        with parquet.ParquetFile(journal.path_of(report)) as file:
             for group in range(file.num_row_groups):
                 cancel.check()
                 yield file.read_row_group(group, columns=columns)
@@ -47,7 +47,7 @@ def show(out: str | Path, row: int) -> Explanation:
         raise InputError(f"row {row} is not in {str(out)!r}, which holds {have}")
     _, parquet = need_parquet()
     within = row - report.start
-    with parquet.ParquetFile(journal.out / report.file) as file:
+    with parquet.ParquetFile(journal.path_of(report)) as file:
         group = 0
         while within >= (size := file.metadata.row_group(group).num_rows):
             within -= size

@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 
 from whence.runner.meter import duration
 from whence.runner.show import opened, tables
+from whence.viz.terminal import printable
 
 __all__ = ["Influence", "Summary", "summary"]
 
@@ -57,7 +58,7 @@ class Summary:
     min_count: int = 1
 
     def __str__(self) -> str:
-        return "\n".join(self._lines())
+        return "\n".join(printable(line, keep="\n") for line in self._lines())
 
     def _lines(self) -> Iterator[str]:
         rate = f", {self.rows / self.seconds:.1f} rows/s of model time" if self.seconds else ""

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from whence.data.rows import Row
+from whence.data.rows import Row, writable
 from whence.errors import InputError, WhenceError
 from whence.methods.explaining import explain_examples
 from whence.methods.method import AbstractMethod
@@ -49,7 +49,7 @@ class Result:
 
 def message_of(error: BaseException) -> str:
     """An error as it stands in the output."""
-    text = " ".join(str(error).split())
+    text = writable(" ".join(str(error).split()))
     return text if isinstance(error, WhenceError) else f"{type(error).__name__}: {text}"
 
 

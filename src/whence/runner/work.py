@@ -6,8 +6,9 @@ import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import closing, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from threading import Event
 from typing import Any, NamedTuple
 
 import torch
@@ -17,9 +18,10 @@ from whence.errors import InputError, ModelError
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.loading import load
+from whence.runner.attempts import Attempt
 from whence.runner.encoding import ahead, encoder
 from whence.runner.manifest import ShardReport
-from whence.runner.plan import Plan, Shard, digest_of
+from whence.runner.plan import Plan, Shard, difference, digest_of, weights_digests
 from whence.runner.shards import ShardWriter
 from whence.runner.window import Encoded, Result, WindowExplainer
 
@@ -50,6 +52,10 @@ class Job:
     special_tokens: bool = True
     strict: bool = False
     encode_in_process: bool = True
+    weights: dict[str, str] = field(default_factory=dict)
+    """Digests of the weights that the run began with."""
+    token: str = ""
+    """Tells this call of `run` from others."""
 
     def load(self, device: str | None = None) -> AbstractAdapter:
         """The model, on a device."""
@@ -57,7 +63,11 @@ class Job:
             if device is not None:
                 self.model.module.to(device)
             return self.model
-        return load(self.model, **{**self.model_options, **({"device": device} if device else {})})
+        adapter = load(self.model, **{**self.model_options, **({"device": device} if device else {})})
+        changed = difference(self.weights, weights_digests(adapter)) if self.weights else []
+        if changed:
+            raise ModelError(f"the weights of {self.model!r} changed after the run began: {changed[0]}")
+        return adapter
 
     def explainer(self, adapter: AbstractAdapter) -> WindowExplainer:
         return WindowExplainer(
@@ -69,6 +79,7 @@ class Window(NamedTuple):
     """A part of a shard."""
 
     shard: Shard
+    attempt: Attempt
     rows: list[Row]
     is_last: bool
 
@@ -86,44 +97,82 @@ def explain_shards(
         _settled(),
         encoder(adapter, job.encoding, process=job.encode_in_process) as encode,
     ):
-        encoded = ahead((w, encode(w.rows)) for w in _windows(job.plan, shards))
-        with closing(encoded):  # type: ignore[type-var]
-            yield from _written(job, explainer, encoded, progress)
+        yield from _Work(job, explainer, encode).reports(shards, progress)
 
 
-def _windows(plan: Plan, shards: Iterable[Shard]) -> Iterator[Window]:
-    for shard in shards:
-        parts = plan.windows(shard.rows)
-        for n, part in enumerate(parts, 1):
-            yield Window(shard, part, n == len(parts))
+@dataclass
+class _Work:
+    """The way of windows from the encoder over the model to the writer."""
 
+    job: Job
+    explainer: WindowExplainer
+    encode: Callable[[list[Row]], list[Encoded]]
+    begun: dict[int, Attempt] = field(default_factory=dict)
+    free: Event = field(default_factory=Event)
+    """Not set while a shard is explained with care: were others encoded meanwhile, they could be what kills it."""
 
-def _written(
-    job: Job,
-    explainer: WindowExplainer,
-    encoded: Iterator[tuple[Window, list[Encoded]]],
-    progress: Callable[[int], None],
-) -> Iterator[ShardReport]:
-    writer: ShardWriter | None = None
-    tally = _Tally()
-    try:
-        for window, examples in encoded:
-            writer = writer or ShardWriter(job.out / window.shard.file, job.plan.scores)
-            results = explainer.window(window.rows, examples)
-            if job.strict:
-                _refuse_failed(results)
-            tally.add(results)
-            writer.write(results)
-            if window.is_last:
-                tally.check(window.shard)
-                size = writer.commit()
-                writer = None
-                yield tally.report(window.shard, size)
-                tally = _Tally()
-            progress(len(results))
-    finally:
-        if writer is not None:
-            writer.discard()
+    def reports(self, shards: Iterable[Shard], progress: Callable[[int], None]) -> Iterator[ShardReport]:
+        self.free.set()
+        encoded = ahead(self._encoded(shards))
+        try:
+            with closing(encoded):  # type: ignore[type-var]
+                yield from self._written(encoded, progress)
+        finally:
+            self.free.set()
+            for attempt in list(self.begun.values()):
+                attempt.end()
+
+    def _encoded(self, shards: Iterable[Shard]) -> Iterator[tuple[Window, list[Encoded] | None]]:
+        for shard in shards:
+            self.free.wait()
+            attempt = self.begun[shard.number] = Attempt.begin(self.job.out, shard, self.job.token)
+            if attempt.is_careful:
+                self.free.clear()
+            parts = self.job.plan.windows(shard.rows)
+            for n, part in enumerate(parts, 1):
+                window = Window(shard, attempt, part, n == len(parts))
+                yield window, None if attempt.is_careful else self.encode(part)
+
+    def _written(
+        self, encoded: Iterator[tuple[Window, list[Encoded] | None]], progress: Callable[[int], None]
+    ) -> Iterator[ShardReport]:
+        writer: ShardWriter | None = None
+        tally = _Tally()
+        try:
+            for window, examples in encoded:
+                writer = writer or ShardWriter(self.job.out / window.shard.file, self.job.plan.scores)
+                if examples is None:
+                    results = self._with_care(window)
+                else:
+                    results = self.explainer.window(window.rows, examples)
+                if self.job.strict:
+                    _refuse_failed(results)
+                tally.add(results)
+                writer.write(results)
+                if window.is_last:
+                    tally.check(window.shard)
+                    size, digest = writer.commit()
+                    writer = None
+                    self.begun.pop(window.shard.number).end()
+                    self.free.set()
+                    yield tally.report(window.shard, size, digest)
+                    tally = _Tally()
+                progress(len(results))
+        finally:
+            if writer is not None:
+                writer.discard()
+
+    def _with_care(self, window: Window) -> list[Result]:
+        """A window of a shard on which a process died: what is about to be done is noted first."""
+        attempt, first = window.attempt, window.rows[0].number
+        rows = [replace(row, error=row.error or attempt.reason(row)) for row in window.rows]
+        if first in attempt.suspects:
+            for row in rows:
+                if row.error is None:
+                    attempt.note(first, row.number)
+                    self.explainer.window([row], self.encode([row]))
+        attempt.note(first)
+        return self.explainer.window(rows, self.encode(rows))
 
 
 def _refuse_failed(results: list[Result]) -> None:
@@ -159,7 +208,7 @@ class _Tally:
         if shard.number == 0 and self.reached >= TELLING and self.fell == self.reached:
             raise ModelError(f"none of the first {self.reached} rows could be explained. {self.first_error}")
 
-    def report(self, shard: Shard, size: int) -> ShardReport:
+    def report(self, shard: Shard, size: int, digest: str) -> ShardReport:
         return ShardReport(
             shard=shard.number,
             start=shard.start,
@@ -169,7 +218,8 @@ class _Tally:
             file=shard.file,
             bytes=size,
             seconds=round(self.seconds, 3),
-            digest=digest_of(shard.rows),
+            digest=digest,
+            input=digest_of(shard.rows),
             slowest=self.slowest,
         )
 

@@ -122,7 +122,7 @@ def _summed(name: str, path: Path) -> dict[str, Any]:
 def _groups(journal: Journal, report: ShardReport) -> Iterator[tuple[int, Any]]:
     """Windows of a shard: their size, and a function that reads them."""
     _, parquet = need_parquet()
-    with parquet.ParquetFile(journal.out / report.file) as file:
+    with parquet.ParquetFile(journal.path_of(report)) as file:
         for group in range(file.num_row_groups):
             cancel.check()
             yield file.metadata.row_group(group).num_rows, lambda g=group: file.read_row_group(g, columns=COLUMNS)

@@ -1,0 +1,184 @@
+"""What changed is noticed and named: shards, journal, manifest, data, weights."""
+
+from __future__ import annotations
+
+import json
+import os
+import random
+
+import pytest
+import torch
+from typer.testing import CliRunner
+
+import whence
+from tests.runner.conftest import files, records, sentences
+from whence.cli import app
+from whence.data import contents
+from whence.errors import InputError, WhenceError
+from whence.runner import launch
+from whence.runner.manifest import Manifest
+
+SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
+
+
+@pytest.fixture
+def finished(sentiment, reviews, tmp_path):
+    out = tmp_path / "out"
+    whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)
+    return out
+
+
+def flipped(content: bytes, bit: int) -> bytes:
+    changed = bytearray(content)
+    changed[bit // 8] ^= 1 << bit % 8
+    return bytes(changed)
+
+
+def noticed(out) -> bool:
+    try:
+        return not whence.verify(out).ok
+    except InputError as error:
+        return "_manifest.json' is damaged" in str(error) or "another version" in str(error)
+
+
+@pytest.mark.parametrize("name", ["shard-000001.parquet", "_journal.jsonl", "_manifest.json"])
+def test_any_bit_that_flips_is_noticed(name, finished):
+    path, chance = finished / name, random.Random(3)
+    whole = path.read_bytes()
+    meant = json.loads(whole) if name == "_manifest.json" else None
+    for _ in range(60):
+        path.write_bytes(flipped(whole, chance.randrange(8 * len(whole))))
+        same = meant is not None and _means(path.read_bytes()) == meant  # a space for a tab
+        same = same or (name == "_journal.jsonl" and _lines(path.read_bytes()) == _lines(whole))
+        assert noticed(finished) or same
+    path.write_bytes(whole)
+    assert whence.verify(finished).ok
+
+
+def _means(text):
+    try:
+        return json.loads(text)
+    except ValueError:
+        return None
+
+
+def _lines(text):
+    return [_means(line) for line in text.split(b"\n") if line]
+
+
+def test_the_command_names_the_shard_and_exits_with_1(finished, sentiment, reviews, capsys):
+    invoke, path = CliRunner().invoke, finished / "shard-000002.parquet"
+    fine = invoke(app, ["verify", str(finished)])
+    assert (fine.exit_code, fine.stdout.split(" under")[0]) == (0, "4 shards with 60 rows")
+    before = files(finished)
+    path.write_bytes(flipped(path.read_bytes(), 4000))
+    found = invoke(app, ["verify", str(finished)])
+    assert found.exit_code == 1
+    assert "shard-000002.parquet holds other bytes than were written" in found.stdout
+    assert "shard-000001" not in found.stdout
+    for read in (lambda: whence.show(finished, 33), lambda: whence.summary(finished)):
+        with pytest.raises(WhenceError, match=r"shard-000002\.parquet .* holds other bytes"):
+            read()
+    assert whence.run(reviews, model=sentiment, text="review", out=finished).fresh == 16
+    assert "shard-000002.parquet holds other bytes" in capsys.readouterr().err
+    assert files(finished) == before
+
+
+def test_a_missing_shard_and_one_too_many(finished):
+    (finished / "shard-000000.parquet").rename(finished / "shard-000009.parquet")
+    assert whence.verify(finished).damaged == {
+        "shard-000000.parquet": "is not there",
+        "shard-000009.parquet": "is not in the journal",
+    }
+
+
+def test_a_manifest_that_was_cut_is_said_to_be(finished, sentiment, reviews):
+    path = finished / "_manifest.json"
+    path.write_bytes(path.read_bytes()[:200])
+    for read in (
+        whence.verify,
+        whence.summary,
+        lambda out: whence.run(reviews, model=sentiment, text="review", out=out),
+    ):
+        with pytest.raises(InputError, match=r"_manifest\.json' is damaged"):
+            read(finished)
+
+
+def test_a_run_that_began_and_ended_in_between_is_gone_on_with(sentiment, reviews, tmp_path, monkeypatch):
+    """The folder is looked at, another run writes all of it with another plan, and only then comes the lock."""
+    out, plan = tmp_path / "out", launch.suggested
+
+    def meanwhile(*args, **options):
+        monkeypatch.setattr(launch, "suggested", plan)
+        whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)
+        return plan(*args, **{**options, "rows_per_shard": 24})
+
+    monkeypatch.setattr(launch, "suggested", meanwhile)
+    done = whence.run(reviews, model=sentiment, text="review", out=out, batch_tokens=64)
+    assert (done.rows, done.fresh, done.complete) == (60, 0, True)
+    assert [r["row"] for r in records(out)] == list(range(60))
+    assert Manifest.read(out).plan.rows_per_shard == 16
+    assert whence.verify(out).ok
+
+
+def test_rows_that_are_fewer_than_the_plan_s_total_are_an_error(sentiment, tmp_path):
+    class Short(list):
+        def __iter__(self):
+            return iter(list.__getitem__(self, slice(30)))
+
+    with pytest.raises(WhenceError, match="the data has 40 rows, 30 were read and 30 are in"):
+        whence.run(Short(sentences(40)), model=sentiment, out=tmp_path / "out", **SMALL)
+    assert not Manifest.read(tmp_path / "out").complete
+
+
+def middle_changed(path, *, text: bytes) -> None:
+    """Other bytes in the middle; size and times stay."""
+    stat, whole = path.stat(), path.read_bytes()
+    at = whole.index(text)
+    path.write_bytes(whole[:at] + text.swapcase() + whole[at + len(text) :])
+    os.utime(path, ns=(stat.st_atime_ns, stat.st_mtime_ns))
+
+
+@pytest.fixture
+def wide(tmp_path, monkeypatch):
+    """Rows in blocks of 1 KB: the middle is far from both ends."""
+    monkeypatch.setattr(contents, "BLOCK", 1024)
+    path = tmp_path / "wide.txt"
+    path.write_text("".join(f"a gem of a film number {n:04d}\n" for n in range(100)))
+    return path
+
+
+def test_data_that_changes_while_it_is_read_is_an_error_with_the_place(sentiment, wide, tmp_path):
+    def change(done, total, rate):
+        if done == 16:
+            middle_changed(wide, text=b"film number 0050")
+
+    with pytest.raises(WhenceError, match=r"(?s)changed while the run was going.*wide\.txt byte 1024"):
+        whence.run(wide, model=sentiment, out=tmp_path / "out", progress=change, **SMALL)
+    assert not Manifest.read(tmp_path / "out").complete
+
+
+def test_data_that_changed_before_the_run_goes_on_is_refused_with_the_place(sentiment, wide, tmp_path):
+    whence.run(wide, model=sentiment, out=tmp_path / "out", **SMALL)
+    middle_changed(wide, text=b"film number 0050")
+    with pytest.raises(InputError, match=r"data\.blocks\.0 wide\.txt byte 1024"):
+        whence.run(wide, model=sentiment, out=tmp_path / "out")
+
+
+def test_one_weight_that_changes_is_noticed_and_named(reviews, tmp_path):
+    model = whence.load("sentiment")
+    name, weights = max(model.module.state_dict().items(), key=lambda item: item[1].numel())
+
+    def change(done, total, rate):
+        with torch.no_grad():
+            weights.view(-1)[weights.numel() // 2 + 1] += 1e-3
+
+    with pytest.raises(WhenceError, match=rf"weights\.{name}"):
+        whence.run(reviews, model=model, text="review", limit=16, out=tmp_path / "out", progress=change, **SMALL)
+
+
+def test_the_same_file_by_another_path(sentiment, reviews, tmp_path, monkeypatch):
+    whence.run(reviews, model=sentiment, text="review", out=tmp_path / "out", **SMALL)
+    monkeypatch.chdir(tmp_path)
+    for name in ("reviews.jsonl", "./reviews.jsonl"):
+        assert whence.run(name, model=sentiment, text="review", out=tmp_path / "out").fresh == 0
