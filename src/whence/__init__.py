@@ -16,7 +16,7 @@ from whence.models import load
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import Citations, Comparison, Conservation, Explanation, Trace
+from whence.results import Citations, Comparison, Conservation, Explanation, Inside, Trace
 from whence.runner import run, show, summary
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -44,6 +44,7 @@ __all__ = [
     "Epsilon",
     "Explanation",
     "Gamma",
+    "Inside",
     "Plain",
     "Recipe",
     "Trace",

@@ -10,9 +10,11 @@ look at both. What a place is, is seen in what the model computes; no model is n
 | `attentions` | the linear layer that reads the heads: what attention adds to the stream           |
 | `neurons`    | what an activation (times what it gates) gives, inside of a block                  |
 | `mlps`       | the linear layer that reads the neurons: what the MLP adds to the stream           |
+| `experts`    | the same of an expert, of the tokens that came to it                               |
 
 Besides, what any module gives, by its name. Entries of the ledger are booked by *stage*, the number of blocks that have
-run, so that every layer has a receipt: relevance of the layer + sinks of later stages = target.
+run, so that every layer has a receipt: relevance of the layer + sinks of later stages + what passes it by = target.
+What passes a layer by is what later blocks are handed beside their stream: in an encoder-decoder what the encoder gave.
 """
 
 from __future__ import annotations
@@ -27,9 +29,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whence.core import experts
 from whence.core.backward import on_gradient
 from whence.core.batch import Batch
-from whence.core.call import Call, Rule, is_tainted, mark_role, role_of
+from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, same_marks
 from whence.core.holding import Held
 from whence.core.interception import Interception
 from whence.core.ledger import Ledger, wide_of
@@ -41,7 +44,7 @@ from whence.core.rules import products, table
 
 __all__ = ["KINDS", "Crossing", "Place", "inside", "layers_of"]
 
-KINDS = ("layers", "heads", "attentions", "mlps", "neurons")
+KINDS = ("layers", "heads", "attentions", "mlps", "neurons", "experts")
 PROJECTIONS = {"linear": (0, "input"), "addmm": (1, "mat1")}
 
 
@@ -56,7 +59,11 @@ class Place:
     layer: int | None
     """Which of the blocks that ran it is, or is in; None outside of all."""
     held: Held
-    heads: int = 0
+    axis: int = 0
+    """Of heads, which axis they are."""
+    owners: Tensor | None = None
+    """Of experts, whose each row is."""
+    experts: int = 0
     gradient: Tensor | None = None
     """∂ target / ∂ value under the recipe; None where the target does not depend on it."""
 
@@ -69,6 +76,18 @@ class Place:
         """value ⊙ gradient, of the shape of both."""
         value = widened(self.value)
         return torch.zeros_like(value) if self.gradient is None else value * widened(self.gradient)
+
+
+@dataclass
+class Passing:
+    """A tensor that a block was handed beside its stream."""
+
+    made: int
+    """The first layer that it passed by: it was there when that had run, and was not what that gave."""
+    block: int
+    """The layer that read it."""
+    amount: float = 0.0
+    """Its relevance, of this reading."""
 
 
 @dataclass(frozen=True)
@@ -89,25 +108,29 @@ class Crossing:
     """Names of the blocks that ran, first to last; one that ran twice is there twice."""
     beside: dict[int, float] = field(default_factory=dict)
     """By stage, the relevance of inputs that came in there."""
+    passing: tuple[Passing, ...] = ()
 
     def of(self, kind: str, name: str | None = None) -> list[Place]:
         """The places of a kind, or of one module."""
         return [p for p in self.places if p.kind == kind and (name is None or p.name == name)]
 
     def above(self, layer: int) -> dict[str, float]:
-        """By kind, what was absorbed behind a layer; `inputs` that came in behind it included."""
+        """By kind, what was absorbed behind a layer; with the `inputs` that came in behind it and what passed `beside`."""
         found: dict[str, float] = defaultdict(float)
         for stage, amounts in self.sinks.items():
             if stage > layer:
                 for kind, amount in amounts.items():
                     found[kind] += amount
         later = sum(amount for stage, amount in self.beside.items() if stage > layer)
-        return {**found, "inputs": later} if later else dict(found)
+        past = sum(one.amount for one in self.passing if one.made <= layer < one.block)
+        return {**found, **({"inputs": later} if later else {}), **({"beside": past} if past else {})}
 
 
 def layers_of(module: nn.Module) -> list[nn.Module]:
     """The blocks of a model; the members of lists of one, where a model runs the same block again and again."""
     found = blocks_of(module)
+    while any(isinstance(block, nn.ModuleList) for block in found):  # lists of lists: a list is never called
+        found = [one for b in found for one in (b.children() if isinstance(b, nn.ModuleList) else (b,))]
     if found:
         return found
     lists = [m for m in module.modules() if isinstance(m, nn.ModuleList) and len(m)]
@@ -127,6 +150,9 @@ class _Watch:
         self._within: list[str] = []
         """Blocks that are running, the outermost first."""
         self._over = False
+        self.passing: list[Passing] = []
+        self._made: dict[int, tuple[Tensor, int]] = {}
+        """Tensors by identity, and the first layer that each passes by."""
 
     # -- blocks and modules ----------------------------------------------------------------------------------
 
@@ -135,20 +161,47 @@ class _Watch:
         """Hooks that are gone when this ends, on blocks and on the modules that were named."""
         with ExitStack() as stack:
             for block in layers_of(self.module):
-                stack.callback(block.register_forward_pre_hook(self._enters).remove)
+                stack.callback(block.register_forward_pre_hook(self._enters, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(self._leaves).remove)
             known = dict(self.module.named_modules())
             for name in self.modules:
                 stack.callback(known[name].register_forward_hook(self._gave(name)).remove)
+            if "experts" in self.kinds:
+                for expert, number, count in experts.listed(self.module):
+                    stack.callback(expert.register_forward_hook(self._expert(number, count)).remove)
             yield
 
     @property
     def _here(self) -> bool:
         return threading.get_ident() == self._thread and not self._over
 
-    def _enters(self, block: nn.Module, args: Any) -> None:
-        if self._here:
-            self._within.append(self._names[id(block)])
+    def _enters(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
+        if not self._here:
+            return None
+        self._within.append(self._names[id(block)])
+        if len(self._within) > 1:
+            return None
+        given = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and is_tainted(one)]
+        others = {id(one) for one in given if one is not given[0]}
+        if not others:
+            return None
+        seen = lambda one: self._passes(one) if id(one) in others else one
+        return tuple(map(seen, args)), {name: seen(one) for name, one in kwargs.items()}
+
+    def _passes(self, x: Tensor) -> Tensor:
+        """A view of what a block is handed beside its stream: its gradient is that of this block alone."""
+        made = Passing(self._made.setdefault(id(x), (x, len(self.layers)))[1], len(self.layers))
+        self.passing.append(made)
+        with torch._C.DisableTorchFunction():
+            alone = same_marks(x.view_as(x), x)
+            held = self.ledger.held.hold(alone)
+
+            def seen(grad: Tensor) -> None:
+                own = widened(held.value) * widened(grad.detach())
+                made.amount += float(own.sum(dtype=wide_of(own.device)))
+
+            on_gradient(alone, seen, of_view=True)
+        return alone
 
     def _leaves(self, block: nn.Module, args: Any, out: Any) -> None:
         if not self._here:
@@ -158,6 +211,9 @@ class _Watch:
         if stream is None or self._within:
             return
         self.layers.append(name)
+        for one in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(one, Tensor) and is_tainted(one):
+                self._made.setdefault(id(one), (one, len(self.layers) - (one is not stream)))
         self.note("layers", stream, name, len(self.layers) - 1)
         self.ledger.stage = len(self.layers)
 
@@ -169,6 +225,15 @@ class _Watch:
 
         return hook
 
+    def _expert(self, number: int, count: int) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, args: Any, out: Any) -> None:
+            stream = _first(out)
+            if self._here and self._within and stream is not None:
+                rows = torch.full((stream.shape[:-1].numel(),), number, device=stream.device)
+                self.note("experts", stream, owners=rows, experts=count)
+
+        return hook
+
     # -- functions -------------------------------------------------------------------------------------------
 
     def rules(self, base: Mapping[str, Rule]) -> dict[str, Rule]:
@@ -176,25 +241,26 @@ class _Watch:
         own: dict[str, Rule] = dict.fromkeys(products.MATRIX, self._matrix)
         own |= {"scaled_dot_product_attention": self._fused, "mul": self._product}
         own |= dict.fromkeys(PROJECTIONS, self._projection)
+        own |= dict.fromkeys(products.GROUPED, self._grouped)
         return {**base, **own}
 
     def _fused(self, call: Call) -> Any:
-        return self._attended(call, self.base[call.name](call))
+        return self._attended(self.base[call.name](call), -3)
 
     def _matrix(self, call: Call) -> Any:
         """probabilities @ values; or a linear layer, spelled x @ W."""
         probability = products.probability_of(call)
         tensors = call.tensors()
         if probability is not None and len(tensors) == 2 and probability.dim() in (3, 4):
-            return self._attended(call, self.base[call.name](call))
+            return self._attended(self.base[call.name](call), _axis_of_heads(call, probability))
         if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]):
             return self._read(call, tensors[0])
         return self.base[call.name](call)
 
-    def _attended(self, call: Call, out: Any) -> Any:
+    def _attended(self, out: Any, axis: int) -> Any:
         if is_tainted(out) and out.dim() in (3, 4) and self._within:
             mark_role(out, "heads")
-            self.note("heads", out, heads=out.shape[-3])
+            self.note("heads", out, axis=axis)
         return out
 
     def _product(self, call: Call) -> Any:
@@ -206,7 +272,22 @@ class _Watch:
         return out
 
     def _projection(self, call: Call) -> Any:
-        return self._read(call, call.argument(*PROJECTIONS[call.name]))
+        x = call.argument(*PROJECTIONS[call.name])
+        of = experts.of_weight(call.argument(1, "weight")) if call.name == "linear" else None
+        if of is None or not (is_tainted(x) and self._within and role_of(x) in ("gate", "neurons")):
+            return self._read(call, x)
+        out = self.base[call.name](call)  # one expert of many, whose weights lie in one tensor
+        rows = torch.full((out.shape[:-1].numel(),), of[0], device=out.device)
+        self.note("experts", out, owners=rows, experts=of[1])
+        return out
+
+    def _grouped(self, call: Call) -> Any:
+        """Rows of all experts, one expert's after the other's."""
+        x, ends = call.argument(0, "input"), call.argument(2, "offs")
+        out = self.base[call.name](call)
+        if is_tainted(x) and self._within and role_of(x) in ("gate", "neurons"):
+            self.note("experts", out, owners=experts.of_rows(ends, len(x)), experts=len(ends))
+        return out
 
     def _read(self, call: Call, x: Tensor) -> Any:
         role = role_of(x) if is_tainted(x) and self._within else None
@@ -220,14 +301,14 @@ class _Watch:
 
     # -- noting ----------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, heads: int = 0) -> None:
+    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, **facts: Any) -> None:
         """Hold a tensor, and its gradient when that comes."""
         if (kind not in self.kinds and kind != "module") or not is_tainted(value):
             return
         if not name:
             name, layer = self._within[0], len(self.layers)
         with torch._C.DisableTorchFunction():
-            made = Place(kind, name, layer, self.ledger.held.hold(value), heads)
+            made = Place(kind, name, layer, self.ledger.held.hold(value), **facts)
             self.places.append(made)
 
             def seen(grad: Tensor) -> None:
@@ -238,6 +319,17 @@ class _Watch:
     def end(self) -> None:
         """The model has run: what runs now is run again, or is the target."""
         self._over = True
+
+
+def _axis_of_heads(call: Call, probability: Tensor) -> int:
+    """Of probabilities @ values. In einsum it has a letter: the last that both have and that is not summed over."""
+    if call.name != "einsum" or not isinstance(call.args[0], str) or "->" not in call.args[0]:
+        return -3
+    terms, _, out = call.args[0].replace(" ", "").partition("->")
+    first, second = terms.split(",")
+    given = first if call.tensors()[0] is probability else second
+    shared = [letter for letter in given if letter in first and letter in second and letter in out]
+    return out.index(shared[-1]) - len(out) if shared else -3
 
 
 def _first(out: Any) -> Tensor | None:
@@ -302,4 +394,5 @@ def inside(
         unruled=tuple(sorted(mode.unruled)),
         layers=tuple(watch.layers),
         beside=dict(beside),
+        passing=tuple(watch.passing),
     )
