@@ -26,6 +26,7 @@ from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
+from whence.verbs.replace import replace
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -67,6 +68,7 @@ __all__ = [
     "methods",
     "recipes",
     "region",
+    "replace",
     "run",
     "show",
     "span",

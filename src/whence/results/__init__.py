@@ -8,6 +8,7 @@ from whence.results.explanation import Explanation
 from whence.results.inside import Inside
 from whence.results.maps import AttentionMaps
 from whence.results.prediction import Corners, Part, Prediction, Word
+from whence.results.replaced import Replacement
 from whence.results.trace import Trace
 
 __all__ = [
@@ -22,6 +23,7 @@ __all__ = [
     "Inside",
     "Part",
     "Prediction",
+    "Replacement",
     "Statement",
     "Trace",
     "Word",
