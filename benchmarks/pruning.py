@@ -1,9 +1,9 @@
 """How many heads can go? `python -m benchmarks.pruning [--write FILE]`.
 
-Heads of the bundled sentiment model are taken away one after the other, the weakest first, and the model is asked again.
-Weak is said by relevance (`lrp`), by the gradient of a gate on the head [Michel et al. 2019: |∂f/∂gate|, which is the
-head's output times its gradient, `gi`], or by chance. Each half of the sentences is judged by an order that was found on
-the other half. Intervals are of sentences, drawn with replacement; for chance, every order counts for a sentence.
+Heads of the bundled sentiment model are taken away, the weakest first, and the model is asked again. Weak is said by
+relevance (`lrp`), by the gradient of a gate on the head [Michel et al. 2019: |∂f/∂gate|, which is the head's output
+times its gradient, `gi`], or by chance. Each half of the sentences is judged by an order from the other half. Intervals
+are of sentences, drawn with replacement; for chance, every order counts for a sentence.
 """
 
 from __future__ import annotations
@@ -54,9 +54,7 @@ def curve(
     return np.array([[said(model, texts, order[:count]) for count in counts] for order in orders])
 
 
-def table(
-    model: AbstractAdapter, rows: Sequence[tuple[str, int]], counts: Sequence[int], resamples: int = 2000
-) -> str:
+def table(model: AbstractAdapter, rows: Sequence[tuple[str, int]], counts: Sequence[int], resamples: int = 2000) -> str:
     """Accuracy and agreement with the whole model against heads removed, as Markdown."""
     texts, labels = [text for text, _ in rows], np.array([label for _, label in rows])
     halves = [np.arange(len(texts))[n::2] for n in (0, 1)]
@@ -75,7 +73,10 @@ def table(
         answers[name] = joined[..., np.argsort(np.concatenate(halves))]
     lines = []
     for what, truth in (("Agreement with the whole model", whole), ("Accuracy", labels)):
-        lines += [f"| {what}; heads gone of {len(every)} | {' | '.join(map(str, counts))} |", f"|---|{'---|' * len(counts)}"]
+        lines += [
+            f"| {what}; heads gone of {len(every)} | {' | '.join(map(str, counts))} |",
+            f"|---|{'---|' * len(counts)}",
+        ]
         for name, found in answers.items():
             right = (found == truth).mean(0)  # (counts, texts)
             cells = [_cell(right[n], resamples) for n in range(len(counts))]
@@ -95,7 +96,10 @@ def main() -> None:
     parser.add_argument("--write", type=Path, help="page whose table between the marks is replaced")
     options = parser.parse_args()
     model = whence.load("sentiment")
-    rows = [(row.input, model.labels.index(row.label) if isinstance(row.label, str) else row.label) for row in film_sentences()]
+    rows = [
+        (row.input, model.labels.index(row.label) if isinstance(row.label, str) else row.label)
+        for row in film_sentences()
+    ]
     made = table(model, rows, [0, 4, 8, 12, 16, 20, 22])
     print(made)
     if options.write:

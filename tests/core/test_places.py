@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
@@ -27,7 +29,7 @@ def crossed(model, item, recipe="exact", **options):
 
 
 def made(kind):
-    module = TEXTS[kind]().double().eval()
+    module = copy.deepcopy(TEXTS[kind]()).double().eval()
     return module, small.wordpiece()
 
 
@@ -102,7 +104,7 @@ def test_hooks_are_gone_whatever_happens():
 
 
 def test_what_later_blocks_read_of_an_encoder_passes_the_layers_of_the_decoder_by():
-    seen = crossed((small.t5().double().eval(), small.wordpiece()), TEXT)
+    seen = crossed((copy.deepcopy(small.t5()).double().eval(), small.wordpiece()), TEXT)
     for place in seen.of("layers"):
         total = place.relevance.sum().item() + sum(seen.above(place.layer).values())
         assert total == pytest.approx(seen.target, abs=1e-9 * max(1, abs(seen.target))), place.name
@@ -127,6 +129,13 @@ def test_experts_give_what_their_layer_gives(way):
     assert len(rows) == 2 * whole.value.shape[-2]  # two experts for each of the tokens
 
 
+def test_experts_in_one_batched_product_are_not_taken_for_one_mlp():
+    module = build("causal-lm", "mixtral").model
+    module.set_experts_implementation("batched_mm")
+    seen = crossed((module, small.wordpiece()), TEXT, kinds=["experts", "neurons", "mlps"])
+    assert not seen.places
+
+
 def test_heads_of_an_einsum_have_their_letter():
     """(query, head, channel) in place of (head, query, channel), as in XLNet."""
 
@@ -146,7 +155,7 @@ def test_heads_of_an_einsum_have_their_letter():
 
 
 def test_inputs_that_come_in_late_stand_on_the_receipts_of_the_layers_before():
-    seen = crossed((small.t5().double().eval(), small.wordpiece()), TEXT)
+    seen = crossed((copy.deepcopy(small.t5()).double().eval(), small.wordpiece()), TEXT)
     first = seen.of("layers")[0]
     assert "inputs" in seen.above(0)
     total = first.relevance.sum().item() + sum(seen.above(0).values())

@@ -79,7 +79,7 @@ class Place:
 
 
 @dataclass
-class Passing:
+class PassedBy:
     """A tensor that a block was handed beside its stream."""
 
     made: int
@@ -108,14 +108,14 @@ class Crossing:
     """Names of the blocks that ran, first to last; one that ran twice is there twice."""
     beside: dict[int, float] = field(default_factory=dict)
     """By stage, the relevance of inputs that came in there."""
-    passing: tuple[Passing, ...] = ()
+    passing: tuple[PassedBy, ...] = ()
 
     def of(self, kind: str, name: str | None = None) -> list[Place]:
         """The places of a kind, or of one module."""
         return [p for p in self.places if p.kind == kind and (name is None or p.name == name)]
 
     def above(self, layer: int) -> dict[str, float]:
-        """By kind, what was absorbed behind a layer; with the `inputs` that came in behind it and what passed `beside`."""
+        """By kind, what was absorbed behind a layer, the `inputs` that came in there, and what passed `beside`."""
         found: dict[str, float] = defaultdict(float)
         for stage, amounts in self.sinks.items():
             if stage > layer:
@@ -150,7 +150,7 @@ class _Watch:
         self._within: list[str] = []
         """Blocks that are running, the outermost first."""
         self._over = False
-        self.passing: list[Passing] = []
+        self.passing: list[PassedBy] = []
         self._made: dict[int, tuple[Tensor, int]] = {}
         """Tensors by identity, and the first layer that each passes by."""
 
@@ -185,12 +185,15 @@ class _Watch:
         others = {id(one) for one in given if one is not given[0]}
         if not others:
             return None
-        seen = lambda one: self._passes(one) if id(one) in others else one
+
+        def seen(one: Any) -> Any:
+            return self._passes(one) if id(one) in others else one
+
         return tuple(map(seen, args)), {name: seen(one) for name, one in kwargs.items()}
 
     def _passes(self, x: Tensor) -> Tensor:
         """A view of what a block is handed beside its stream: its gradient is that of this block alone."""
-        made = Passing(self._made.setdefault(id(x), (x, len(self.layers)))[1], len(self.layers))
+        made = PassedBy(self._made.setdefault(id(x), (x, len(self.layers)))[1], len(self.layers))
         self.passing.append(made)
         with torch._C.DisableTorchFunction():
             alone = same_marks(x.view_as(x), x)
@@ -253,7 +256,7 @@ class _Watch:
         tensors = call.tensors()
         if probability is not None and len(tensors) == 2 and probability.dim() in (3, 4):
             return self._attended(self.base[call.name](call), _axis_of_heads(call, probability))
-        if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]):
+        if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]) and tensors[1].dim() == 2:
             return self._read(call, tensors[0])
         return self.base[call.name](call)
 

@@ -196,7 +196,10 @@ def _inputs(model: AbstractAdapter, method: Propagate, batch: ExampleBatch, seen
     for amounts in seen.sinks.values():
         for kind, amount in amounts.items():
             totals[kind] = totals.get(kind, 0.0) + amount
-    number = lambda value: torch.tensor([value], dtype=torch.float64)
+
+    def number(value: float) -> Tensor:
+        return torch.tensor([value], dtype=torch.float64)
+
     done = Propagation(
         relevance=seen.relevance, target=number(seen.target), inputs=number(seen.inputs), outputs=seen.outputs,
         sinks={kind: number(amount) for kind, amount in totals.items()},

@@ -14,7 +14,8 @@ __all__ = ["Replacement"]
 class Replacement:
     """A prediction with a model's own attention and with other attention in its place.
 
-    >>> made = Replacement(Prediction(("yes", "no"), (2.0, 0.0)), Prediction(("no", "yes"), (1.0, 0.5)), "yes", 2.0, 0.5)
+    >>> before, after = Prediction(("yes", "no"), (2.0, 0.0)), Prediction(("no", "yes"), (1.0, 0.5))
+    >>> made = Replacement(before, after, "yes", 2.0, 0.5)
     >>> made.change, made.flips
     (-1.5, True)
     """

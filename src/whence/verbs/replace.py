@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.replacement import MapChange, replaced
+from whence.core.replacement import MapChange, observed, replaced
 from whence.data.frames import column
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
@@ -22,8 +22,8 @@ from whence.stamp import versions
 __all__ = ["Change", "change_of", "replace"]
 
 Change = Literal["zero", "mean"] | np.ndarray | Tensor | Callable[[Tensor, Tensor], Tensor]
-"""`zero`: the head gives nothing. `mean`: it looks at everything that its mask allows alike. Or a map (query, key), of a
-layer (head, query, key); or a function from the computed map and where the mask allows attention to a map."""
+"""`zero`: the head gives nothing. `mean`: it looks at all that its mask allows alike. Or a map (query, key), of a layer
+(head, query, key); or a function from the computed map and where the mask allows attention to a map."""
 
 
 def replace(
@@ -61,7 +61,9 @@ def change_of(asked: Any) -> MapChange:
     """A word, an array, a tensor or a function as a change of a map."""
     if isinstance(asked, str):
         if asked not in WORDS:
-            raise InputError(f"{asked!r} is no replacement of attention: pass {' or '.join(map(repr, WORDS))}, or a map")
+            raise InputError(
+                f"{asked!r} is no replacement of attention: pass {' or '.join(map(repr, WORDS))}, or a map"
+            )
         return WORDS[asked]
     if isinstance(asked, np.ndarray | list):
         asked = torch.as_tensor(np.asarray(asked, dtype=np.float32))
@@ -101,7 +103,13 @@ def _replaced(adapter: AbstractAdapter, example: Example, choice: Any, changes: 
     batch = adapter.collate([example], [target])
     scores = TargetScores(adapter, batch, [target])
     with torch.no_grad():
-        outputs = adapter.forward(batch.inputs)
+        seen = observed(adapter.forward, batch)
+        if seen.in_parts:
+            raise InputError(
+                f"{seen.in_parts} attentions of this model are over windows or chunks of its input: they can't be "
+                "replaced, and the others have no number of their own"
+            )
+        outputs = seen.outputs
         before = float(scores(outputs)[0])
         with replaced(batch, {place: change_of(change) for place, change in changes.items()}) as inputs:
             other = adapter.forward(inputs)

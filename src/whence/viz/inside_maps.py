@@ -107,9 +107,7 @@ def _map(inside: Inside, place: str, rows: Sequence[np.ndarray], measure: Measur
     if not down:
         shapes.append(Text(left - 6, above + high, f"← {len(rows)} layers", 10, FAINT, rotate=-90))
     shapes += [shape.moved(left, above + high + 14) for shape in strip]
-    return Drawing(
-        width, above + high + 34 + MARGIN, tuple(shapes), f"{title}; {inside.target} by {inside.method}"
-    )
+    return Drawing(width, above + high + 34 + MARGIN, tuple(shapes), f"{title}; {inside.target} by {inside.method}")
 
 
 def _across(inside: Inside, place: str, rows: Sequence[np.ndarray], columns: int) -> list[str]:

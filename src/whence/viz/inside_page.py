@@ -111,7 +111,10 @@ def page(inside: Inside) -> str:
     text = (inside.inputs.text or " ".join(inside.tokens)).strip() or f"inside {inside.target}"
     cards = []
     for place, figure in figures(inside).items():
-        drawn = [figure.svg, *([strongest(inside, place, top=TOP, width=500.0).svg] if place in ("heads", "experts") else [])]
+        drawn = [
+            figure.svg,
+            *([strongest(inside, place, top=TOP, width=500.0).svg] if place in ("heads", "experts") else []),
+        ]
         shown = "".join(f'<figure class="w-figure">{svg}</figure>' for svg in drawn)
         title = html.escape(f"Relevance of {place}")
         cards.append(
