@@ -106,7 +106,7 @@ def main() -> None:
         page = options.write.read_text(encoding="utf-8")
         before, _, rest = page.partition(BEGIN)
         _, _, after = rest.partition(END)
-        options.write.write_text(f"{before}{BEGIN}{made}{END}{after}", encoding="utf-8")
+        options.write.write_text(f"{before}{BEGIN}\n{made}\n{END}{after}", encoding="utf-8")
 
 
 if __name__ == "__main__":

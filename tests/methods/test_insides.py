@@ -239,6 +239,7 @@ def test_a_block_that_runs_twice_is_two_layers():
     [
         ({"at": "haeds"}, OptionError, r"Did you mean 'heads'\?"),
         ({"at": ["heads", "wrod"]}, OptionError, "is no place"),
+        ({"at": 3}, OptionError, "at=3 is no place"),
         ({"at": "heads", "method": "rollout"}, InputError, "use method='lrp'"),
         ({"at": "experts"}, InputError, "no experts were seen"),
         ({"at": []}, InputError, "names no place"),

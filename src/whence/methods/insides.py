@@ -31,7 +31,7 @@ NAMES = {"inputs": "later inputs"}
 
 def places_in(model: AbstractAdapter, method: AbstractMethod, at: str | Sequence[str]) -> tuple[str, ...]:
     """The places that were asked for, or an error that says what there is."""
-    asked = (at,) if isinstance(at, str) else tuple(at)
+    asked = (at,) if isinstance(at, str) or not isinstance(at, Sequence) else tuple(at)
     if not isinstance(method, Propagate):
         raise InputError(
             f"at={at!r} reads a backward pass under a recipe, and {method.name!r} has none: use method='lrp', or "
