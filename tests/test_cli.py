@@ -97,4 +97,4 @@ def test_at_reads_the_inside(tmp_path):
     assert "Relevance of heads" in (tmp_path / "x.html").read_text()
     row = json.loads(run(app, ["explain", "a gem", "--at", "neurons", "--json"]).stdout)
     assert len(row["scores"]["neurons"]["rows"]) == 3
-    assert main(["explain", "a gem", "--at", "haeds"]) != 0
+    assert run(app, ["explain", "a gem", "--at", "haeds"]).exit_code != 0

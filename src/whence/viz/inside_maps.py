@@ -28,6 +28,7 @@ READABLE = 9.0
 """Pixels that a row or column needs to carry its name."""
 TIPS = 6000
 """Cells up to which each says its score when it is pointed at; more of them are one picture."""
+NARROW = 600.0
 RANKED = 3
 """Heads whose rank is written on the map."""
 
@@ -39,9 +40,14 @@ def unit_of(place: str) -> str:
 
 @figure_of(Inside)
 def inside_figure(inside: Inside) -> Figure:
-    """Everything that was asked for, one figure under the other."""
+    """Everything that was asked for: two figures to a row where they are narrow, else one under the other."""
     made = figures(inside)
-    return Figure(lambda measure: stacked([one.layout(measure) for one in made.values()], gap=0))
+
+    def layout(measure: Measure) -> Drawing:
+        drawn = [one.layout(measure) for one in made.values()]
+        return stacked(drawn, columns=2 if max(one.width for one in drawn) <= NARROW else 1, gap=0)
+
+    return Figure(layout)
 
 
 def figures(inside: Inside) -> dict[str, Figure]:
