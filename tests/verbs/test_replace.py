@@ -80,6 +80,22 @@ def test_the_target_stays_that_of_the_prediction_before(bert):
     assert made.before.label in str(made)
 
 
+def test_a_prediction_that_flips_is_measured_by_what_it_was():
+    """One head that gives class 1 its lead, and a bias that is left to class 0 without it: by hand."""
+
+    class First(torch.nn.Module):
+        def forward(self, x):
+            seen = torch.nn.functional.scaled_dot_product_attention(x, x, x)  # (example, head, token, channel)
+            return seen.sum((1, 2)) + torch.tensor([1.0, 0.0])
+
+    x = torch.zeros(1, 1, 2, 2)
+    x[..., 1] = 3.0
+    made = whence.replace(First().eval(), x, [(0, 0)])
+    assert made.flips
+    assert (made.score_before, made.score_after) == (6.0, 0.0)
+    assert made.after.scores == (1.0, 0.0)
+
+
 def test_a_list_in_a_list_out_and_nothing_is_left_behind(bert):
     first, second = whence.replace(bert, [TEXT, "good"], [(0, 0)])
     assert first.after != second.after
