@@ -82,3 +82,19 @@ def test_errors_are_one_line(arguments, says, monkeypatch, capsys):
     message = capsys.readouterr().err
     assert says in message
     assert "Traceback" not in message
+
+
+def test_at_reads_the_inside(tmp_path):
+    result = run(
+        app, ["explain", "a gem", "--at", "heads", "--at", "layers", "--top", "2", "--save", str(tmp_path / "x.html")]
+    )
+    assert result.exit_code == 0
+    lines = result.stdout.splitlines()
+    assert lines[1] == "heads:"
+    assert re.fullmatch(r"[+-]\d\.\d{4}\tlayer \d, head \d", lines[2])
+    assert lines[4] == "layers:"
+    assert lines[-1].startswith("receipt of layer 2: layer +")
+    assert "Relevance of heads" in (tmp_path / "x.html").read_text()
+    row = json.loads(run(app, ["explain", "a gem", "--at", "neurons", "--json"]).stdout)
+    assert len(row["scores"]["neurons"]["rows"]) == 3
+    assert run(app, ["explain", "a gem", "--at", "haeds"]).exit_code != 0

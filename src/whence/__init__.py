@@ -16,7 +16,7 @@ from whence.models import load
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import AttributionGraph, Citations, Comparison, Conservation, Explanation, Trace
+from whence.results import AttributionGraph, Citations, Comparison, Conservation, Explanation, Inside, Trace
 from whence.runner import run, show, summary, verify
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -27,6 +27,7 @@ from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
 from whence.verbs.graph import graph
+from whence.verbs.replace import replace
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -46,6 +47,7 @@ __all__ = [
     "Epsilon",
     "Explanation",
     "Gamma",
+    "Inside",
     "Plain",
     "Recipe",
     "Trace",
@@ -69,6 +71,7 @@ __all__ = [
     "methods",
     "recipes",
     "region",
+    "replace",
     "run",
     "show",
     "span",

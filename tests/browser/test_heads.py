@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
+import numpy as np
 import pytest
 from playwright.sync_api import expect
 
@@ -59,3 +62,20 @@ def test_arrows_choose_heads(opened):
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("heading", name="Layer 1, head 1")).to_be_visible()
     assert page.locator('.w-thumb[tabindex="0"]').count() == 1
+
+
+def test_heads_are_sorted_by_relevance_and_back(opened):
+    maps = replace(made.attention(8, layers=2, heads=2), relevance=(np.array([0.5, -3.0]), np.array([2.0, 0.0])))
+    page = opened(heads(maps), wait=".w-complete")
+    named = lambda: page.locator(".w-thumb").evaluate_all("all => all.map(b => b.ariaLabel)")
+    by_layer = [f"Layer {layer}, head {head}" for layer in (0, 1) for head in (0, 1)]
+    assert named() == by_layer
+    page.get_by_role("radio", name="By relevance").check()
+    assert named() == [by_layer[n] for n in (1, 2, 0, 3)]
+    page.get_by_role("radio", name="Layer 0, head 1").click()
+    expect(page.get_by_role("heading", name="Layer 0, head 1 · relevance −3")).to_be_visible()
+    page.keyboard.press("ArrowRight")
+    expect(page.get_by_role("radio", name="Layer 1, head 0")).to_be_focused()
+    page.get_by_role("radio", name="By layer").check()
+    assert named() == by_layer
+    assert page.locator(".w-layer").count() == 2

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import copy
+
 import pytest
 import torch
 
 from tests import small
+from whence.core.batch import Batch
 from whence.core.places import KINDS, inside
 from whence.core.recipe import recipes
 from whence.models.asking import TargetScores
 from whence.models.loading import load
+from zoo.build import build
 
 TEXT = "a witty movie"
 TEXTS = {"bert": small.classifier, "llama": small.llama, "gpt2": small.gpt2}
@@ -25,7 +29,7 @@ def crossed(model, item, recipe="exact", **options):
 
 
 def made(kind):
-    module = TEXTS[kind]().double().eval()
+    module = copy.deepcopy(TEXTS[kind]()).double().eval()
     return module, small.wordpiece()
 
 
@@ -42,10 +46,14 @@ def test_a_layer_and_all_that_is_absorbed_behind_it_are_the_target(kind, recipe)
 @pytest.mark.parametrize("kind", TEXTS)
 def test_every_kind_of_place_is_there_once_a_layer(kind):
     seen = crossed(made(kind), TEXT)
-    for name in KINDS:
+    for name in set(KINDS) - {"experts"}:
         assert [place.layer for place in seen.of(name)] == list(range(len(seen.layers))), name
     heads = seen.of("heads")[0]
-    assert heads.value.shape[-3] == heads.heads
+    assert heads.value.shape[heads.axis] == seen_heads(kind)
+
+
+def seen_heads(kind):
+    return TEXTS[kind]().config.num_attention_heads
 
 
 def test_relevance_of_a_layer_is_value_times_gradient():
@@ -95,8 +103,59 @@ def test_hooks_are_gone_whatever_happens():
     assert hooks() == before
 
 
+def test_what_later_blocks_read_of_an_encoder_passes_the_layers_of_the_decoder_by():
+    seen = crossed((copy.deepcopy(small.t5()).double().eval(), small.wordpiece()), TEXT)
+    for place in seen.of("layers"):
+        total = place.relevance.sum().item() + sum(seen.above(place.layer).values())
+        assert total == pytest.approx(seen.target, abs=1e-9 * max(1, abs(seen.target))), place.name
+    beside = [seen.above(place.layer).get("beside", 0.0) for place in seen.of("layers")]
+    assert beside[:2] == [0.0, 0.0]  # of the encoder, all is handed on
+    assert abs(beside[2]) > 1e-3
+    assert beside[3] == 0.0  # no block reads the encoder after the last
+
+
+@pytest.mark.parametrize("way", ["grouped_mm", "eager"])
+def test_experts_give_what_their_layer_gives(way):
+    module = build("causal-lm", "mixtral").model
+    module.set_experts_implementation(way)
+    seen = crossed((module, small.wordpiece()), TEXT, kinds=["experts"], modules=["model.layers.0.mlp"])
+    (whole,) = seen.of("module")
+    experts = [place for place in seen.of("experts") if place.layer == 0]
+    assert {place.experts for place in experts} == {4}
+    assert sum(place.relevance.sum().item() for place in experts) == pytest.approx(
+        whole.relevance.sum().item(), rel=1e-5
+    )  # float32: the kernel knows no other
+    rows = torch.cat([place.owners for place in experts])
+    assert len(rows) == 2 * whole.value.shape[-2]  # two experts for each of the tokens
+
+
+def test_experts_in_one_batched_product_are_not_taken_for_one_mlp():
+    module = build("causal-lm", "mixtral").model
+    module.set_experts_implementation("batched_mm")
+    seen = crossed((module, small.wordpiece()), TEXT, kinds=["experts", "neurons", "mlps"])
+    assert not seen.places
+
+
+def test_heads_of_an_einsum_have_their_letter():
+    """(query, head, channel) in place of (head, query, channel), as in XLNet."""
+
+    class Spelled(torch.nn.Module):
+        def forward(self, x):
+            score = torch.einsum("ibnd,jbnd->bnij", x, x)
+            return torch.einsum("bnij,jbnd->ibnd", score.softmax(-1), x).flatten(2).sum(-1).sum(0)[:, None]
+
+    net = torch.nn.Module()
+    net.blocks = torch.nn.ModuleList([Spelled(), Spelled()])
+    batch = Batch.of({"x": torch.randn(1, 5, 3, 4).double()}, "x")
+    forward = lambda inputs: net.blocks[0](inputs["x"].transpose(0, 1))
+    (place,) = inside(
+        forward, batch, module=net, target=lambda y: y[:, 0], recipe=recipes["exact"], kinds=["heads"]
+    ).of("heads")
+    assert place.value.shape[place.axis] == 3
+
+
 def test_inputs_that_come_in_late_stand_on_the_receipts_of_the_layers_before():
-    seen = crossed((small.t5().double().eval(), small.wordpiece()), TEXT)
+    seen = crossed((copy.deepcopy(small.t5()).double().eval(), small.wordpiece()), TEXT)
     first = seen.of("layers")[0]
     assert "inputs" in seen.above(0)
     total = first.relevance.sum().item() + sum(seen.above(0).values())

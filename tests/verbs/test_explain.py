@@ -153,7 +153,7 @@ def test_a_misspelled_choice(model):
         whence.explain(model, "good", on_error="skipp")
     with pytest.raises(OptionError, match="batch_tokens=0"):
         whence.explain(model, "good", batch_tokens=0)
-    with pytest.raises(OptionError, match="at='words' is not 'word'"):
+    with pytest.raises(OptionError, match=r"at='words' is no place\. Did you mean 'word'"):
         whence.explain(model, "good", at="words")
     with pytest.raises(OptionError, match="Did you mean 'short'"):
         whence.explain(model, "good", receipt="shrot")

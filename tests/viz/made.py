@@ -15,6 +15,7 @@ from whence.results import (
     Conservation,
     Edge,
     Explanation,
+    Inside,
     Prediction,
     Statement,
     Trace,
@@ -81,6 +82,27 @@ def tcav() -> TCAV:
 def maps() -> AttentionMaps:
     one = np.array([[[0.25, 0.75], [1.0, 0.0]], [[0.5, 0.5], [0.5, 0.5]]])
     return AttentionMaps(maps=(one, one[::-1].copy()), tokens=("a", "gem"), text="a gem")
+
+
+def inside() -> Inside:
+    """Two layers of two tokens; the second has an MLP that gives three."""
+    scores = {
+        "layers": np.array([[1.0, 2.0], [0.5, 3.0]]),
+        "heads": np.array([[0.5, 1.5], [-2.0, 0.25]]),
+        "mlps": (np.array([0.25, 0.5]), np.array([0.25, -0.5, 0.75])),
+        "neurons": np.array([[0.1, -0.3, 0.2], [0.0, 0.4, -0.1]]),
+        "block.norm": np.array([0.25, 0.5]),
+    }
+    receipts = (Conservation(3.0, 4.0, {"bias": 1.0}), Conservation(3.5, 4.0, {"beside": 0.25}, complete=False))
+    return Inside(
+        inputs=explanation("<b> gem", [0.5, 0.5, 0.5, 1.0]),
+        scores=scores,
+        layers=("block.0", "block.1"),
+        receipts=receipts,
+        rows={**dict.fromkeys(("layers", "heads", "mlps", "neurons"), (0, 1)), "block.norm": (-1,)},
+        columns=(("<b>", "gem"),) * 2,
+        by_token={"heads": np.ones((2, 2, 2))},
+    )
 
 
 def audit() -> Audit:
@@ -190,6 +212,7 @@ def every() -> dict[str, object]:
         "evaluation": evaluation(),
         "tcav": tcav(),
         "maps": maps(),
+        "inside": inside(),
         "trace": trace(),
         "citations": citations(),
         "audit": audit(),

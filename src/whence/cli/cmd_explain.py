@@ -46,6 +46,13 @@ def explain(
     hops: Annotated[
         str, typer.Option(help="So many times, or 'all', go on from the model's own text to where that came from.")
     ] = "0",
+    at: Annotated[
+        list[str] | None,
+        typer.Option(
+            help="Where relevance is read: word, embedding, position; or inside the model: layers, heads, attentions, "
+            "neurons, mlps, experts, a module's name; several times."
+        ),
+    ] = None,
     special: Annotated[bool, typer.Option("--special/--no-special", help="Keep special tokens.")] = True,
     top: Annotated[
         int | None, typer.Option(help="Only the N strongest features; of what is written, for each token.")
@@ -72,6 +79,8 @@ def explain(
         by, rows = ("word" if by == "token" else by), ("word" if rows == "token" else rows)
     words = words and by == "token"  # larger units are no words
     units: dict[str, Any] = {"by": by, "rows": rows, "hops": _hops(hops)}
+    if at:
+        units["at"] = at[0] if len(at) == 1 else at
     results = whence.explain(
         loaded, inputs, method, target_of(target, written=written), special_tokens=special, truncate=truncate,
         generate=generate, continuation=continuation, **units,
@@ -127,7 +136,7 @@ def _with_classes(model: Any, one: Any, exp: Any, method: str, kept: dict[str, b
     from whence.results import Comparison, Explanation
     from whence.verbs.compare import compare
 
-    if not isinstance(exp, Explanation):
+    if not isinstance(exp, Explanation):  # a trace, an inside
         return exp
     others = [label for label in exp.prediction.labels if label != exp.target][: CLASSES - 1]
     if model.speaks or model.follows is not None or not exp.class_specific or not others:
@@ -143,19 +152,26 @@ def _saved(results: list[Any], path: Path) -> list[Path]:
 
 
 def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:
-    from whence.results import Trace
+    from whence.results import Inside, Trace
 
     if as_json:
         data = exp.to_dict()
-        if words and not isinstance(exp, Trace):
+        if words and not isinstance(exp, Trace | Inside):
             data["words"] = [{"text": w.text, "score": w.score} for w in exp.words()]
         typer.echo(json.dumps(data, ensure_ascii=False, default=str))
         return
     from rich.console import Console
 
-    from whence.viz import terminal, traces
+    from whence.viz import inside_page, terminal, traces
 
     console = Console(soft_wrap=True)
+    if isinstance(exp, Inside):
+        most = inside_page.TOP if top is None else top
+        if console.is_terminal:
+            console.print(inside_page.screen(exp, most))
+        else:
+            typer.echo(inside_page.lines(exp, most))
+        return
     if isinstance(exp, Trace):
         most = traces.TOP if top is None else top
         if console.is_terminal:

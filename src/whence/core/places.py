@@ -11,9 +11,11 @@ look at both. What a place is, is seen in what the model computes; no model is n
 | `neurons`    | what an activation (times what it gates) gives, inside of a block                  |
 | `mlps`       | the linear layer that reads the neurons: what the MLP adds to the stream           |
 | `input`      | what the first block reads                                                         |
+| `experts`    | the same of an expert, of the tokens that came to it                               |
 
 Besides, what any module gives, by its name. Entries of the ledger are booked by *stage*, the number of blocks that have
-run, so that every layer has a receipt: relevance of the layer + sinks of later stages = target.
+run, so that every layer has a receipt: relevance of the layer + sinks of later stages + what passes it by = target.
+What passes a layer by is what later blocks are handed beside their stream: in an encoder-decoder what the encoder gave.
 """
 
 from __future__ import annotations
@@ -28,9 +30,10 @@ from typing import Any
 import torch
 from torch import Tensor, nn
 
+from whence.core import experts
 from whence.core.backward import on_gradient
 from whence.core.batch import Batch
-from whence.core.call import Call, Rule, is_tainted, mark_role, role_of
+from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, same_marks
 from whence.core.holding import Held
 from whence.core.interception import Interception
 from whence.core.ledger import Ledger, wide_of
@@ -42,7 +45,7 @@ from whence.core.rules import products, softmax, table
 
 __all__ = ["KINDS", "Crossing", "Place", "inside", "layers_of"]
 
-KINDS = ("layers", "heads", "attentions", "mlps", "neurons")
+KINDS = ("layers", "heads", "attentions", "mlps", "neurons", "experts")
 Mixing = Callable[[], tuple[Tensor, Tensor]]
 """Gives probabilities (head, query, key) and values (head, key, channel) of an attention."""
 PROJECTIONS = {"linear": (0, "input"), "addmm": (1, "mat1")}
@@ -59,7 +62,11 @@ class Place:
     layer: int | None
     """Which of the blocks that ran it is, or is in; None outside of all."""
     held: Held
-    heads: int = 0
+    axis: int = 0
+    """Of heads, which axis they are."""
+    owners: Tensor | None = None
+    """Of experts, whose each row is."""
+    experts: int = 0
     mixing: Mixing | None = None
     """Of heads that attend to all tokens at once, where it was asked for."""
     gradient: Tensor | None = None
@@ -74,6 +81,18 @@ class Place:
         """value ⊙ gradient, of the shape of both."""
         value = widened(self.value)
         return torch.zeros_like(value) if self.gradient is None else value * widened(self.gradient)
+
+
+@dataclass
+class PassedBy:
+    """A tensor that a block was handed beside its stream."""
+
+    made: int
+    """The first layer that it passed by: it was there when that had run, and was not what that gave."""
+    block: int
+    """The layer that read it."""
+    amount: float = 0.0
+    """Its relevance, of this reading."""
 
 
 @dataclass(frozen=True)
@@ -94,25 +113,29 @@ class Crossing:
     """Names of the blocks that ran, first to last; one that ran twice is there twice."""
     beside: dict[int, float] = field(default_factory=dict)
     """By stage, the relevance of inputs that came in there."""
+    passing: tuple[PassedBy, ...] = ()
 
     def of(self, kind: str, name: str | None = None) -> list[Place]:
         """The places of a kind, or of one module."""
         return [p for p in self.places if p.kind == kind and (name is None or p.name == name)]
 
     def above(self, layer: int) -> dict[str, float]:
-        """By kind, what was absorbed behind a layer; `inputs` that came in behind it included."""
+        """By kind, what was absorbed behind a layer, the `inputs` that came in there, and what passed `beside`."""
         found: dict[str, float] = defaultdict(float)
         for stage, amounts in self.sinks.items():
             if stage > layer:
                 for kind, amount in amounts.items():
                     found[kind] += amount
         later = sum(amount for stage, amount in self.beside.items() if stage > layer)
-        return {**found, "inputs": later} if later else dict(found)
+        past = sum(one.amount for one in self.passing if one.made <= layer < one.block)
+        return {**found, **({"inputs": later} if later else {}), **({"beside": past} if past else {})}
 
 
 def layers_of(module: nn.Module) -> list[nn.Module]:
     """The blocks of a model; the members of lists of one, where a model runs the same block again and again."""
     found = blocks_of(module)
+    while any(isinstance(block, nn.ModuleList) for block in found):  # lists of lists: a list is never called
+        found = [one for b in found for one in (b.children() if isinstance(b, nn.ModuleList) else (b,))]
     if found:
         return found
     lists = [m for m in module.modules() if isinstance(m, nn.ModuleList) and len(m)]
@@ -135,6 +158,9 @@ class _Watch:
         self._within: list[str] = []
         """Blocks that are running, the outermost first."""
         self._over = False
+        self.passing: list[PassedBy] = []
+        self._made: dict[int, tuple[Tensor, int]] = {}
+        """Tensors by identity, and the first layer that each passes by."""
 
     # -- blocks and modules ----------------------------------------------------------------------------------
 
@@ -148,20 +174,48 @@ class _Watch:
             known = dict(self.module.named_modules())
             for name in self.modules:
                 stack.callback(known[name].register_forward_hook(self._gave(name)).remove)
+            if "experts" in self.kinds:
+                for expert, number, count in experts.listed(self.module):
+                    stack.callback(expert.register_forward_hook(self._expert(number, count)).remove)
             yield
 
     @property
     def _here(self) -> bool:
         return threading.get_ident() == self._thread and not self._over
 
-    def _enters(self, block: nn.Module, args: Any, kwargs: Any) -> None:
+    def _enters(self, block: nn.Module, args: Any, kwargs: Any) -> Any:
         if not self._here:
-            return
+            return None
         name = self._names[id(block)]
-        stream = _first((*args, *kwargs.values()))
-        if not self.layers and not self._within and stream is not None:
-            self.note("input", stream, name, -1)
         self._within.append(name)
+        given = [one for one in (*args, *kwargs.values()) if isinstance(one, Tensor) and is_tainted(one)]
+        if len(self._within) > 1 or not given:
+            return None
+        if not self.layers:
+            self.note("input", given[0], name, -1)
+        others = {id(one) for one in given if one is not given[0]}
+        if not others:
+            return None
+
+        def seen(one: Any) -> Any:
+            return self._passes(one) if id(one) in others else one
+
+        return tuple(map(seen, args)), {name: seen(one) for name, one in kwargs.items()}
+
+    def _passes(self, x: Tensor) -> Tensor:
+        """A view of what a block is handed beside its stream: its gradient is that of this block alone."""
+        made = PassedBy(self._made.setdefault(id(x), (x, len(self.layers)))[1], len(self.layers))
+        self.passing.append(made)
+        with torch._C.DisableTorchFunction():
+            alone = same_marks(x.view_as(x), x)
+            held = self.ledger.held.hold(alone)
+
+            def seen(grad: Tensor) -> None:
+                own = widened(held.value) * widened(grad.detach())
+                made.amount += float(own.sum(dtype=wide_of(own.device)))
+
+            on_gradient(alone, seen, of_view=True)
+        return alone
 
     def _leaves(self, block: nn.Module, args: Any, out: Any) -> None:
         if not self._here:
@@ -171,6 +225,9 @@ class _Watch:
         if stream is None or self._within:
             return
         self.layers.append(name)
+        for one in out if isinstance(out, tuple | list) else (out,):
+            if isinstance(one, Tensor) and is_tainted(one):
+                self._made.setdefault(id(one), (one, len(self.layers) - (one is not stream)))
         self.note("layers", stream, name, len(self.layers) - 1)
         self.ledger.stage = len(self.layers)
 
@@ -182,6 +239,15 @@ class _Watch:
 
         return hook
 
+    def _expert(self, number: int, count: int) -> Callable[[nn.Module, Any, Any], None]:
+        def hook(module: nn.Module, args: Any, out: Any) -> None:
+            stream = _first(out)
+            if self._here and self._within and stream is not None:
+                rows = torch.full((stream.shape[:-1].numel(),), number, device=stream.device)
+                self.note("experts", stream, owners=rows, experts=count)
+
+        return hook
+
     # -- functions -------------------------------------------------------------------------------------------
 
     def rules(self, base: Mapping[str, Rule]) -> dict[str, Rule]:
@@ -189,26 +255,28 @@ class _Watch:
         own: dict[str, Rule] = dict.fromkeys(products.MATRIX, self._matrix)
         own |= {"scaled_dot_product_attention": self._fused, "mul": self._product}
         own |= dict.fromkeys(PROJECTIONS, self._projection)
+        own |= dict.fromkeys(products.GROUPED, self._grouped)
         return {**base, **own}
 
     def _fused(self, call: Call) -> Any:
-        return self._attended(self.base[call.name](call), self._spelled_out(call) if self.maps else None)
+        return self._attended(self.base[call.name](call), -3, self._spelled_out(call) if self.maps else None)
 
     def _matrix(self, call: Call) -> Any:
         """probabilities @ values; or a linear layer, spelled x @ W."""
         probability = products.probability_of(call)
         tensors = call.tensors()
         if probability is not None and len(tensors) == 2 and probability.dim() in (3, 4):
-            return self._attended(self.base[call.name](call), self._as_written(call) if self.maps else None)
-        if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]):
+            mixing = self._as_written(call) if self.maps else None
+            return self._attended(self.base[call.name](call), _axis_of_heads(call, probability), mixing)
+        if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]) and tensors[1].dim() == 2:
             return self._read(call, tensors[0])
         return self.base[call.name](call)
 
-    def _attended(self, out: Any, mixing: Mixing | None) -> Any:
+    def _attended(self, out: Any, axis: int, mixing: Mixing | None) -> Any:
         if is_tainted(out) and out.dim() in (3, 4) and self._within:
             mark_role(out, "heads")
             whole = out.dim() == 3 or out.shape[0] == 1  # else windows, or chunks
-            self.note("heads", out, heads=out.shape[-3], mixing=mixing if whole else None)
+            self.note("heads", out, axis=axis, mixing=mixing if whole and axis % out.dim() == out.dim() - 3 else None)
         return out
 
     def _spelled_out(self, call: Call) -> Mixing:
@@ -239,7 +307,22 @@ class _Watch:
         return out
 
     def _projection(self, call: Call) -> Any:
-        return self._read(call, call.argument(*PROJECTIONS[call.name]))
+        x = call.argument(*PROJECTIONS[call.name])
+        of = experts.of_weight(call.argument(1, "weight")) if call.name == "linear" else None
+        if of is None or not (is_tainted(x) and self._within and role_of(x) in ("gate", "neurons")):
+            return self._read(call, x)
+        out = self.base[call.name](call)  # one expert of many, whose weights lie in one tensor
+        rows = torch.full((out.shape[:-1].numel(),), of[0], device=out.device)
+        self.note("experts", out, owners=rows, experts=of[1])
+        return out
+
+    def _grouped(self, call: Call) -> Any:
+        """Rows of all experts, one expert's after the other's."""
+        x, ends = call.argument(0, "input"), call.argument(2, "offs")
+        out = self.base[call.name](call)
+        if is_tainted(x) and self._within and role_of(x) in ("gate", "neurons"):
+            self.note("experts", out, owners=experts.of_rows(ends, len(x)), experts=len(ends))
+        return out
 
     def _read(self, call: Call, x: Tensor) -> Any:
         role = role_of(x) if is_tainted(x) and self._within else None
@@ -253,22 +336,14 @@ class _Watch:
 
     # -- noting ----------------------------------------------------------------------------------------------
 
-    def note(
-        self,
-        kind: str,
-        value: Tensor,
-        name: str = "",
-        layer: int | None = None,
-        heads: int = 0,
-        mixing: Mixing | None = None,
-    ) -> None:
+    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, **facts: Any) -> None:
         """Hold a tensor, and its gradient when that comes."""
         if (kind not in self.kinds and kind != "module") or not is_tainted(value):
             return
         if not name:
             name, layer = self._within[0], len(self.layers)
         with torch._C.DisableTorchFunction():
-            made = Place(kind, name, layer, self.ledger.held.hold(value), heads, mixing)
+            made = Place(kind, name, layer, self.ledger.held.hold(value), **facts)
             self.places.append(made)
 
             def seen(grad: Tensor) -> None:
@@ -279,6 +354,17 @@ class _Watch:
     def end(self) -> None:
         """The model has run: what runs now is run again, or is the target."""
         self._over = True
+
+
+def _axis_of_heads(call: Call, probability: Tensor) -> int:
+    """Of probabilities @ values. In einsum it has a letter: the last that both have and that is not summed over."""
+    if call.name != "einsum" or not isinstance(call.args[0], str) or "->" not in call.args[0]:
+        return -3
+    terms, _, out = call.args[0].replace(" ", "").partition("->")
+    first, second = terms.split(",")
+    given = first if call.tensors()[0] is probability else second
+    shared = [letter for letter in given if letter in first and letter in second and letter in out]
+    return out.index(shared[-1]) - len(out) if shared else -3
 
 
 def _heads_first(x: Tensor) -> Tensor:
@@ -349,4 +435,5 @@ def inside(
         unruled=tuple(sorted(mode.unruled)),
         layers=tuple(watch.layers),
         beside=dict(beside),
+        passing=tuple(watch.passing),
     )

@@ -23,7 +23,7 @@ from whence.models.targets import AbstractTarget, Custom
 from whence.options import Least
 from whence.results import Conservation, Explanation, Prediction
 
-__all__ = ["DEFAULT_RECIPE", "ManyTargets", "Propagate"]
+__all__ = ["DEFAULT_RECIPE", "NOTICED", "ManyTargets", "Propagate", "receipts_of", "unit_of"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
@@ -155,13 +155,13 @@ class Propagate(AbstractMethod):
         scores: Sequence[np.ndarray],
     ) -> list[Conservation]:
         complete = self.booked == "full"
-        together = _receipts(done, scores, unit_of(model), complete=complete)
+        together = receipts_of(done, scores, unit_of(model), complete=complete)
         if complete and batch.examples > 1 and (not done.is_split or _misplaced(together)):
             # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
             singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
             alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
             pairs = zip(alone, scores, strict=True)
-            return [r for single, own in pairs for r in _receipts(single, [own], unit_of(model), complete=True)]
+            return [r for single, own in pairs for r in receipts_of(single, [own], unit_of(model), complete=True)]
         return together
 
 
@@ -203,7 +203,7 @@ class ManyTargets:
         """Of the sum of the targets, each times its weight."""
         done, method = self._walk.back(weights), self.method
         relevance = self.model.scores_of(done.relevance, self.batch, 0)
-        (receipt,) = _receipts(done, [relevance], unit_of(self.model), complete=method.booked == "full")
+        (receipt,) = receipts_of(done, [relevance], unit_of(self.model), complete=method.booked == "full")
         return method.build(
             self.model,
             self.example,
@@ -232,7 +232,7 @@ def unit_of(model: AbstractAdapter) -> float:
     return float(ROUNDING * rounded * blocks**0.5)
 
 
-def _receipts(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:
+def receipts_of(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:
     """The account of each example."""
     kinds = list(done.sinks) if complete else []
     amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])

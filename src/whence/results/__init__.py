@@ -6,8 +6,10 @@ from whence.results.comparison import Comparison
 from whence.results.conservation import Conservation
 from whence.results.evaluation import Evaluation
 from whence.results.explanation import Explanation
+from whence.results.inside import Inside
 from whence.results.maps import AttentionMaps
 from whence.results.prediction import Corners, Part, Prediction, Word
+from whence.results.replaced import Replacement
 from whence.results.trace import Trace
 
 __all__ = [
@@ -21,8 +23,10 @@ __all__ = [
     "Edge",
     "Evaluation",
     "Explanation",
+    "Inside",
     "Part",
     "Prediction",
+    "Replacement",
     "Statement",
     "Trace",
     "Word",

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import io
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.inside import Inside
 from whence.results.showing import draw, save_as
 
 __all__ = ["AttentionMaps"]
@@ -31,11 +32,15 @@ class AttentionMaps:
     decoder_tokens: tuple[str, ...] = ()
     text: str | None = None
     stamp: dict[str, Any] = field(default_factory=dict)
+    relevance: tuple[np.ndarray, ...] = ()
+    """Of every layer, the relevance of its heads, where it was asked for: the page can sort heads by it."""
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "maps", tuple(m.view() for m in self.maps))
-        for m in self.maps:
-            m.setflags(write=False)
+        for name in ("maps", "relevance"):
+            held = tuple(np.asarray(m).view() for m in getattr(self, name))
+            object.__setattr__(self, name, held)
+            for m in held:
+                m.setflags(write=False)
 
     def __len__(self) -> int:
         return len(self.maps)
@@ -57,6 +62,22 @@ class AttentionMaps:
         key = self.decoder_tokens if stream == "decoder" else self.tokens
         return query, key
 
+    def with_relevance(self, inside: Inside) -> AttentionMaps:
+        """The same with the relevance of the heads, from `whence.explain(…, at="heads")` of the same input."""
+        found = tuple(np.asarray(row) for row in inside["heads"])
+        if [row.shape for row in found] != [m.shape[:1] for m in self.maps]:
+            raise InputError(
+                f"these maps have {[len(m) for m in self.maps]} heads a layer and the relevance is of "
+                f"{[len(row) for row in found]}: explain the same input of the same model"
+            )
+        return replace(self, relevance=found)
+
+    @property
+    def entropy(self) -> tuple[np.ndarray, ...]:
+        """Of every layer, the mean entropy of the rows of each head, in nats: low where a head looks at few tokens."""
+        weights = (np.asarray(m, dtype=np.float64).clip(min=1e-30) for m in self.maps)
+        return tuple(-(w * np.log(w)).sum(-1).mean(-1) for w in weights)
+
     def save(self, path: str | Path) -> Path:
         """Write to `path` by its suffix: .npz is exact, the others are for people."""
         return save_as(self, path, {".npz": self._npz})
@@ -65,6 +86,7 @@ class AttentionMaps:
         names = ("streams", "tokens", "decoder_tokens", "text", "stamp")
         meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
         arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
+        arrays |= {f"relevance{n}": row for n, row in enumerate(self.relevance)}
         file = io.BytesIO()
         np.savez_compressed(file, **arrays)
         return file.getvalue()
@@ -73,10 +95,10 @@ class AttentionMaps:
     def load(cls, path: str | Path) -> AttentionMaps:
         with np.load(path, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
-            maps = tuple(data[f"layer{n}"] for n in range(len(data.files) - 1))
+            maps, relevance = (_numbered(data, name) for name in ("layer", "relevance"))
         for name in ("streams", "tokens", "decoder_tokens"):
             meta[name] = tuple(meta[name])
-        return cls(maps=maps, **meta)
+        return cls(maps=maps, relevance=relevance, **meta)
 
     def _repr_html_(self) -> str:
         return str(draw(self, "notebook"))
@@ -84,3 +106,9 @@ class AttentionMaps:
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))
         return f"<AttentionMaps of {len(self.tokens)} tokens: {len(self)} layers, heads×queries×keys {shapes}>"
+
+
+def _numbered(data: Any, name: str) -> tuple[np.ndarray, ...]:
+    """name0, name1, … of a file."""
+    count = sum(key.startswith(name) for key in data.files)
+    return tuple(data[f"{name}{n}"] for n in range(count))

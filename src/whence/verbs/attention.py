@@ -11,14 +11,23 @@ from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
 from whence.results.maps import AttentionMaps
 from whence.stamp import versions
+from whence.verbs.explain import explain
 
 __all__ = ["attention"]
 
 
-def attention(model: Any, inputs: Any, *, text: str | int | Sequence[str] | None = None, truncate: bool = False) -> Any:
+def attention(
+    model: Any,
+    inputs: Any,
+    *,
+    text: str | int | Sequence[str] | None = None,
+    truncate: bool = False,
+    relevance: bool = False,
+) -> Any:
     """Attention maps (layer, head, query, key) of any model, fused attention included; a list for a list.
 
-    `text` names the column of a frame, as in `whence.explain`.
+    `text` names the column of a frame, as in `whence.explain`. With `relevance`, every head also has its relevance for
+    the prediction, and the page can sort heads by it; for another target or method, `maps.with_relevance(inside)`.
 
     >>> import whence
     >>> whence.attention("sentiment", "a gem").array.shape[-2:]
@@ -28,6 +37,7 @@ def attention(model: Any, inputs: Any, *, text: str | int | Sequence[str] | None
     examples, single = adapter.encode(column(inputs, text), truncate=truncate)
     refuse_apart(adapter, "attention")
     method = AttentionLast()
+    heads = explain(adapter, column(inputs, text), truncate=truncate, at="heads") if relevance else None
     results = []
     for example in examples:
         batch = adapter.collate([example])
@@ -45,4 +55,7 @@ def attention(model: Any, inputs: Any, *, text: str | int | Sequence[str] | None
                 stamp={**adapter.facts(), **versions()},
             )
         )
+    if heads is not None:
+        given = [heads] if single else heads
+        results = [maps.with_relevance(own) for maps, own in zip(results, given, strict=True)]
     return results[0] if single else results

@@ -7,18 +7,21 @@ from collections.abc import Callable, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Literal, overload
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
 from whence.core.memory import Memory, size_of
+from whence.core.propagation import At
 from whence.core.recipe import Recipe
 from whence.data.frames import column, is_series, values_of
 from whence.errors import InputError, WhenceError
 from whence.methods.as_written import streamed
 from whence.methods.explaining import as_method, explain_examples, renamed
 from whence.methods.hopping import hopped
+from whence.methods.insides import inside_of, places_in
 from whence.methods.method import AbstractMethod
+from whence.methods.propagate import Propagate
 from whence.methods.tracing import Rows, traced
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
@@ -28,6 +31,7 @@ from whence.models.writing import CausalLM
 from whence.options import Count, check
 from whence.results import Explanation, Trace
 from whence.results.hops import Hops
+from whence.results.inside import Inside
 from whence.results.units import Units
 
 __all__ = ["SkippedWarning", "encoding_of", "explain"]
@@ -118,7 +122,8 @@ def explain(
     progress: bool | None = None,
     **options: Any,
 ) -> Any:
-    """Explain predictions: one input gives one `Explanation` (or a `Trace` of what was written), a list gives a list.
+    """Explain predictions: one input gives one `Explanation` (or a `Trace` of what was written, or an `Inside` of the
+    model), a list gives a list.
 
     >>> import whence
     >>> exp = whence.explain("sentiment", "a gorgeous, witty, seductive movie")
@@ -149,7 +154,9 @@ def explain(
             of the model again as needed; "keep", "recompute", or the most that is held, "40GiB". Results are equal.
         on_error: "skip" explains the rest of a list where some inputs can't be; None stands in their place.
         progress: show a progress bar; by default when it takes longer than a moment.
-        options: options of the method.
+        options: options of the method. `at` says where relevance is read: "word", "embedding" or "position" of the
+            input; or inside the model, "layers", "heads", "attentions", "neurons", "mlps", "experts", the name of a
+            module, or a list of these, which gives an `Inside`.
     """
     check("on_error", on_error, Literal["raise", "skip"], "explain")
     check("batch_tokens", batch_tokens, Count | None, "explain")
@@ -158,7 +165,11 @@ def explain(
     check("truncate", truncate, bool, "explain")
     check("rows", rows, Rows, "explain")
     adapter = load(model)
+    at = options.pop("at") if _is_inside(options.get("at")) else None
     chosen = as_method(method, **options)
+    places = () if at is None else places_in(adapter, chosen, at)
+    if at is not None:
+        _only_places(at, by=by, rows=rows, hops=hops, on_token=on_token, special_tokens=special_tokens, memory=memory)
     encoding = encoding_of(adapter, truncate, continuation, generate)
     if on_token is not None:
         if generate is None or not isinstance(adapter, CausalLM):
@@ -176,7 +187,7 @@ def explain(
     examples = [e for e in found if isinstance(e, Example)]
     aimed = [choices[n] for n in good]
     apart = on_error == "skip" and not single
-    traces = (continuation is not None or generate is not None) and target is None and hops == 0
+    traces = (continuation is not None or generate is not None) and target is None and hops == 0 and not places
     if rows != "token" and not traces:
         raise InputError("rows= are those of a trace: pass generate= or continuation=, without target= and hops=")
     if traces and not special_tokens:
@@ -184,7 +195,11 @@ def explain(
             "a trace has all its tokens: leave special_tokens= out, and use trace.span(…).without_special()"
         )
     made: list[Any]
-    if hops != 0:
+    if places:
+        assert isinstance(chosen, Propagate)
+        read = partial(inside_of, adapter, chosen, places=places)
+        made = _one_by_one(lambda e, t: read(*adapter.aim(e, t)), examples, aimed, apart)
+    elif hops != 0:
         made = _one_by_one(lambda e, t: hopped(adapter, chosen, e, t, hops, memory=memory), examples, aimed, apart)
     elif on_token is not None:
         made = _one_by_one(lambda e, _: stream(e), examples, aimed, apart)
@@ -195,12 +210,14 @@ def explain(
         made = list(explain_examples(
             adapter, chosen, examples, aimed, batch_tokens=batch_tokens, memory=memory, progress=progress, apart=apart
         ))  # fmt: skip
-    results: list[Explanation | Trace | None] = [None] * len(found)
+    results: list[Explanation | Trace | Inside | None] = [None] * len(found)
     for n, result in zip(good, made, strict=True):
         try:
             if isinstance(result, Exception):
                 raise result
-            if isinstance(result, Trace):
+            if isinstance(result, Inside):
+                results[n] = replace(result, inputs=renamed(result.inputs, method))
+            elif isinstance(result, Trace):
                 results[n] = replace(result, whole=renamed(result.whole, method)).by(by)
             else:
                 named = renamed(result, method)
@@ -214,6 +231,24 @@ def explain(
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         warnings.warn(f"{len(failed)} of {len(found)} inputs skipped. {lines}{more}", SkippedWarning, stacklevel=2)
     return results[0] if single else results
+
+
+def _is_inside(at: Any) -> bool:
+    """Whether `at` names places inside the model rather than those of its input."""
+    return at is not None and at not in get_args(At)
+
+
+def _only_places(at: Any, **others: Any) -> None:
+    """An error for what has no meaning inside a model."""
+    plain = {"by": "token", "rows": "token", "hops": 0, "on_token": None, "special_tokens": True}
+    for name, value in plain.items():
+        if others[name] != value:
+            raise InputError(
+                f"at={at!r} reads the inside of a model, token by token: leave {name}= out; "
+                "`.inputs` is an ordinary explanation, with by(…) and without_special()"
+            )
+    if others["memory"] not in ("auto", "keep"):
+        raise InputError(f"at={at!r} holds all that it looks at: leave memory= out")
 
 
 def _one_by_one(

@@ -47,11 +47,21 @@ def page(maps: AttentionMaps) -> str:
             "streams": list(maps.streams),
             "shapes": [list(layer.shape) for layer in maps.maps],
             "maxima": maxima,
+            "ranks": {name: _ranks(held) for name, held in _orders(maps).items()},
             "stamp": {str(k): None if v is None else str(v) for k, v in maps.stamp.items()},
         },
         scripts=(*SCRIPTS, "maps.js", "looks.js", "heads.js", "attention.js"),
         more="".join(layers),
     )
+
+
+def _orders(maps: AttentionMaps) -> dict[str, tuple[np.ndarray, ...]]:
+    """What heads can be sorted by."""
+    return {**({"relevance": maps.relevance} if maps.relevance else {}), "entropy": maps.entropy}
+
+
+def _ranks(rows: tuple[np.ndarray, ...]) -> list[list[float]]:
+    return [[float(f"{value:.6g}") if np.isfinite(value) else 0.0 for value in row] for row in rows]
 
 
 def bytes_of(layer: np.ndarray) -> tuple[np.ndarray, list[float]]:

@@ -24,6 +24,7 @@
       const packed = document.getElementById(`whence-layer-${layer}`).textContent;
       return { maps: await unpacked(packed), maxima: data.maxima[layer], axes: axes[layer] };
     },
+    ranks: data.ranks,
     eager: true,
   });
   root.append(

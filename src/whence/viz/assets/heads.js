@@ -5,11 +5,19 @@
   const THUMB = 48;
   const ARROWS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 
+  const LAYOUT = "Heads: layers go down, heads to the right";
+  const SORTS = {
+    relevance: (a, b) => Math.abs(b) - Math.abs(a),
+    entropy: (a, b) => a - b,
+  };
+
   const streamOf = ({ stream }) => (stream && stream !== "self" ? stream : "");
 
   /**
-   * Draw into `root`. `source`: {layers: [{heads, stream}], load(layer), eager, failed(error), image}. `load` promises
-   * {maps, maxima, axes}: bytes (head, query, key), and tokens of queries and keys. Layers load one by one or when clicked.
+   * Draw into `root`. `source`: {layers: [{heads, stream}], load(layer), eager, failed(error), image, ranks}. `ranks` are
+   * numbers of every head, {relevance, entropy: [layer][head]}, that heads can be sorted by. `load` promises
+   * {maps, maxima, axes}: bytes (head, query, key), and tokens of queries and keys. Layers load one by one or when
+   * clicked.
    */
   function heads(root, source) {
     const state = { layer: 0, head: 0, token: 0, isRow: true };
@@ -17,6 +25,7 @@
     let strength = whence.strengths(true);
 
     const grid = el("div", { class: "w-heads", role: "radiogroup", "aria-label": "Heads: a row per layer" });
+    const heading = el("h3", { text: LAYOUT });
     const name = el("h3");
     const pick = (i) => {
       state.token = i;
@@ -25,23 +34,53 @@
     const map = whence.largeMap((query, key) => pick(state.isRow ? query : key));
     const looks = whence.looks(pick, source.image);
 
+    const ranks = source.ranks ?? {};
+    const told = { relevance: whence.signed, entropy: whence.plain };
+    const said = (layer, head) =>
+      Object.entries(ranks).map(([rank, held]) => `${rank} ${told[rank](held[layer][head])}`);
+    const rows = [];
+    let line = null; // heads in one order, where they are sorted
     const thumbs = source.layers.map((layer, number) => {
       const buttons = Array.from({ length: layer.heads }, (_, head) => {
         const label = `Layer ${number}, head ${head}`;
         const on = { click: () => choose(number, head).catch(failed) };
-        const options = { type: "button", role: "radio", class: "w-thumb", "aria-label": label, title: label, on };
-        return el("button", { ...options, tabindex: -1, "aria-checked": "false" }, el("canvas"));
+        const options = { type: "button", role: "radio", class: "w-thumb", "aria-label": label, on };
+        const title = [label, ...said(number, head)].join(", ");
+        return el("button", { ...options, title, tabindex: -1, "aria-checked": "false" }, el("canvas"));
       });
       const title = el("span", { class: "w-quiet", text: `${number} ${streamOf(layer)}` });
-      grid.append(el("div", { class: "w-layer" }, title, el("div", { class: "w-thumbs" }, buttons)));
+      rows.push(el("div", { class: "w-layer" }, title, el("div", { class: "w-thumbs" }, buttons)));
       return buttons;
     });
+    grid.append(...rows);
+
+    function sort(by) {
+      const held = ranks[by];
+      line = held && held.flatMap((values, layer) => values.map((value, head) => ({ layer, head, value })));
+      line?.sort((a, b) => SORTS[by](a.value, b.value));
+      if (line) {
+        const sorted = line.map(({ layer, head }) => thumbs[layer][head]);
+        grid.replaceChildren(el("div", { class: "w-thumbs w-wrap" }, sorted));
+      } else {
+        rows.forEach((row, number) => row.lastChild.replaceChildren(...thumbs[number]));
+        grid.replaceChildren(...rows);
+      }
+      heading.textContent = line ? `Heads by ${by}: ${by === "entropy" ? "lowest" : "strongest"} first` : LAYOUT;
+    }
+
+    function beside([down, right]) {
+      if (line) {
+        const here = line.findIndex(({ layer, head }) => layer === state.layer && head === state.head);
+        return line[Math.max(0, Math.min(line.length - 1, here + down + right))];
+      }
+      const layer = Math.max(0, Math.min(thumbs.length - 1, state.layer + down));
+      return { layer, head: Math.max(0, Math.min(thumbs[layer].length - 1, state.head + right)) };
+    }
     grid.addEventListener("keydown", (event) => {
       const step = ARROWS[event.key];
       if (!step) return;
       event.preventDefault();
-      const layer = Math.max(0, Math.min(thumbs.length - 1, state.layer + step[0]));
-      const head = Math.max(0, Math.min(thumbs[layer].length - 1, state.head + step[1]));
+      const { layer, head } = beside(step);
       choose(layer, head).then(() => thumbs[layer][head].focus(), failed);
     });
 
@@ -82,7 +121,8 @@
 
     function drawMap(layer) {
       const stream = streamOf(source.layers[state.layer]);
-      name.textContent = `Layer ${state.layer}${stream ? ` (${stream})` : ""}, head ${state.head}`;
+      const place = `Layer ${state.layer}${stream ? ` (${stream})` : ""}, head ${state.head}`;
+      name.textContent = [place, ...said(state.layer, state.head)].join(" · ");
       map.draw(layer, state.head, strength);
       drawToken(layer);
     }
@@ -112,9 +152,11 @@
       whence.choice("Direction", directions, "from", turn),
       whence.toggle("Lift weak attention", true, lift),
     ];
-    const title = el("h3", { text: "Heads: layers go down, heads to the right" });
+    const orders = [["layer", "By layer"], ...Object.keys(ranks).map((by) => [by, `By ${by}`])];
+    const order = orders.length > 1 ? whence.choice("Order", orders, "layer", sort) : null;
+    const sorts = order && el("div", { class: "w-tools" }, order);
     root.replaceChildren(
-      el("section", { class: "w-card w-noprint" }, title, grid),
+      el("section", { class: "w-card w-noprint" }, heading, sorts, grid),
       el(
         "section",
         { class: "w-card" },
