@@ -16,7 +16,7 @@ from whence.models import load
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import Citations, Comparison, Conservation, Explanation, Trace
+from whence.results import Citations, Comparison, Conservation, Explanation, Patching, Trace
 from whence.runner import run, show, summary
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -26,6 +26,7 @@ from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
+from whence.verbs.patch import patch
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -44,6 +45,7 @@ __all__ = [
     "Epsilon",
     "Explanation",
     "Gamma",
+    "Patching",
     "Plain",
     "Recipe",
     "Trace",
@@ -64,6 +66,7 @@ __all__ = [
     "explain",
     "load",
     "methods",
+    "patch",
     "recipes",
     "region",
     "run",

@@ -18,7 +18,7 @@ run, so that every layer has a receipt: relevance of the layer + sinks of later 
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -29,20 +29,24 @@ from torch import Tensor, nn
 
 from whence.core.backward import on_gradient
 from whence.core.batch import Batch
-from whence.core.call import Call, Rule, is_tainted, mark_role, role_of
+from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, same_marks
 from whence.core.holding import Held
-from whence.core.interception import Interception
-from whence.core.ledger import Ledger, wide_of
+from whence.core.interception import Change, Interception
+from whence.core.layout import Layout, layout_of
+from whence.core.ledger import Ledger, NoLedger, wide_of
 from whence.core.memory import blocks_of, planned
 from whence.core.numerics import widened
 from whence.core.propagation import Forward, Target, account, followed, gathered, there_and_back
 from whence.core.recipe import Recipe
 from whence.core.rules import products, table
 
-__all__ = ["KINDS", "Crossing", "Place", "inside", "layers_of"]
+__all__ = ["KINDS", "Crossing", "Place", "PlaceChange", "Watch", "inside", "layers_of"]
 
 KINDS = ("layers", "heads", "attentions", "mlps", "neurons")
 PROJECTIONS = {"linear": (0, "input"), "addmm": (1, "mat1")}
+PlaceChange = Callable[[str, int, Tensor, int, Layout | None], Tensor]
+"""The value that a place shall have: from its kind, its number among those of its kind, its own value, how many heads
+it has, and where the examples lie in it."""
 
 
 @dataclass
@@ -69,6 +73,10 @@ class Place:
         """value ⊙ gradient, of the shape of both."""
         value = widened(self.value)
         return torch.zeros_like(value) if self.gradient is None else value * widened(self.gradient)
+
+    def parted(self, tensor: Tensor) -> Tensor:
+        """The value, or what is of its shape, part by part: (head, …), or (token, …) where there are no heads."""
+        return tensor.reshape(self.heads or tensor.shape[:-1].numel(), -1)
 
 
 @dataclass(frozen=True)
@@ -115,12 +123,23 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
     return [child for m in lists if id(m) not in inner for child in m]
 
 
-class _Watch:
-    """The rules and hooks that note places, while a model runs in this thread."""
+class Watch:
+    """The rules and hooks that note places, or overwrite them, while a model runs in this thread."""
 
-    def __init__(self, module: nn.Module, kinds: Sequence[str], modules: Sequence[str], ledger: Ledger):
+    def __init__(
+        self,
+        module: nn.Module,
+        kinds: Sequence[str],
+        modules: Sequence[str],
+        ledger: NoLedger,
+        change: PlaceChange | None = None,
+    ):
         self.module, self.kinds, self.modules, self.ledger = module, frozenset(kinds), modules, ledger
+        self.change = change
+        """Gives places another value than the model's own; nothing is held then."""
         self.places: list[Place] = []
+        self.seen: Counter[str] = Counter()
+        """How many places of each kind there were."""
         self.layers: list[str] = []
         self._names = {id(m): name for name, m in module.named_modules()}
         self._thread = threading.get_ident()
@@ -150,16 +169,17 @@ class _Watch:
         if self._here:
             self._within.append(self._names[id(block)])
 
-    def _leaves(self, block: nn.Module, args: Any, out: Any) -> None:
+    def _leaves(self, block: nn.Module, args: Any, out: Any) -> Any:
         if not self._here:
-            return
+            return None
         name = self._within.pop()
         stream = _first(out)
         if stream is None or self._within:
-            return
+            return None
         self.layers.append(name)
-        self.note("layers", stream, name, len(self.layers) - 1)
+        made = self.note("layers", stream, name, len(self.layers) - 1, layout=layout_of(stream))
         self.ledger.stage = len(self.layers)
+        return None if made is stream else _exchanged(out, stream, made)
 
     def _gave(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, args: Any, out: Any) -> None:
@@ -193,8 +213,8 @@ class _Watch:
 
     def _attended(self, call: Call, out: Any) -> Any:
         if is_tainted(out) and out.dim() in (3, 4) and self._within:
+            out = self.note("heads", out, heads=out.shape[-3], layout=call.layout(out))
             mark_role(out, "heads")
-            self.note("heads", out, heads=out.shape[-3])
         return out
 
     def _product(self, call: Call) -> Any:
@@ -212,28 +232,42 @@ class _Watch:
         role = role_of(x) if is_tainted(x) and self._within else None
         out = self.base[call.name](call)
         if role == "heads":
-            self.note("attentions", out)
-        elif role in ("gate", "neurons"):
+            return self.note("attentions", out, layout=call.layout(out))
+        if role in ("gate", "neurons"):
             self.note("neurons", x)
-            self.note("mlps", out)
+            return self.note("mlps", out, layout=call.layout(out))
         return out
 
     # -- noting ----------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, heads: int = 0) -> None:
-        """Hold a tensor, and its gradient when that comes."""
+    def note(
+        self,
+        kind: str,
+        value: Tensor,
+        name: str = "",
+        layer: int | None = None,
+        heads: int = 0,
+        layout: Layout | None = None,
+    ) -> Tensor:
+        """Hold a tensor, and its gradient when that comes; or give it another value."""
         if (kind not in self.kinds and kind != "module") or not is_tainted(value):
-            return
+            return value
         if not name:
             name, layer = self._within[0], len(self.layers)
         with torch._C.DisableTorchFunction():
-            made = Place(kind, name, layer, self.ledger.held.hold(value), heads)
-            self.places.append(made)
+            number = self.seen[kind]
+            self.seen[kind] += 1
+            if self.change is not None:
+                made = self.change(kind, number, value, heads, layout)
+                return value if made is value else same_marks(made, value)
+            place = Place(kind, name, layer, self.ledger.held.hold(value), heads)
+            self.places.append(place)
 
             def seen(grad: Tensor) -> None:
-                made.gradient = grad.detach() if made.gradient is None else made.gradient + grad.detach()
+                place.gradient = grad.detach() if place.gradient is None else place.gradient + grad.detach()
 
             on_gradient(value, seen)
+        return value
 
     def end(self) -> None:
         """The model has run: what runs now is run again, or is the target."""
@@ -248,6 +282,16 @@ def _first(out: Any) -> Tensor | None:
     return next((one for one in parts if isinstance(one, Tensor) and is_tainted(one)), None)
 
 
+def _exchanged(out: Any, old: Tensor, new: Tensor) -> Any:
+    """What a block gives, with another stream."""
+    if isinstance(out, Tensor):
+        return new
+    if isinstance(out, Mapping):
+        return type(out)({key: new if value is old else value for key, value in out.items()})  # type: ignore[call-arg]
+    made = [new if one is old else one for one in out]
+    return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
+
+
 def inside(
     forward: Forward,
     batch: Batch,
@@ -257,8 +301,11 @@ def inside(
     recipe: Recipe,
     kinds: Sequence[str] = KINDS,
     modules: Sequence[str] = (),
+    change: Change | None = None,
 ) -> Crossing:
     """One pass there and back over a batch of one example, with a look at its places.
+
+    `change` gives the embeddings other values than the model's own, see `core.gradients`.
 
     >>> import torch
     >>> from whence.core.recipe import recipes
@@ -271,10 +318,11 @@ def inside(
     True
     """
     ledger = Ledger(batch.examples)
-    watch = _Watch(module, kinds, modules, ledger)
+    watch = Watch(module, kinds, modules, ledger)
     mode = Interception(
-        batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, follows=followed(batch, True, "word")
-    )
+        batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, change=change,
+        follows=followed(batch, True, "word"),
+    )  # fmt: skip
 
     def scored(outputs: Any) -> Tensor:
         watch.end()

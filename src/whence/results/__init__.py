@@ -6,6 +6,7 @@ from whence.results.conservation import Conservation
 from whence.results.evaluation import Evaluation
 from whence.results.explanation import Explanation
 from whence.results.maps import AttentionMaps
+from whence.results.patched import Patching
 from whence.results.prediction import Corners, Part, Prediction, Word
 from whence.results.trace import Trace
 
@@ -19,6 +20,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "Part",
+    "Patching",
     "Prediction",
     "Statement",
     "Trace",
