@@ -86,7 +86,9 @@ def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
     others = sorted({row["answer"] for row in rows})
     for row in rows:
         head, _, _ = row["prompt"].rpartition(" ")
-        names = [name for name in others if f" {name} " in f" {row['prompt'].replace(',', ' ')} " and name != row["answer"]]
+        names = [
+            name for name in others if f" {name} " in f" {row['prompt'].replace(',', ' ')} " and name != row["answer"]
+        ]
         if len(names) != 1 or row["prompt"].count(names[0]) != 2 or not head:
             continue
         (giver,) = names
@@ -107,7 +109,9 @@ def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
             return
 
 
-def correlations(model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], into: str) -> dict[tuple[str, str], float]:
+def correlations(
+    model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], into: str
+) -> dict[tuple[str, str], float]:
     """Method and kind of place to the correlation of estimates with the truth."""
     examples = [model.encode(text)[0][0] for text in (asked.clean, asked.corrupt)]
 
@@ -159,7 +163,10 @@ def main() -> None:
         for asked in prompts():
             found.append(correlations(model, asked, kinds, options.into))
             print(".", end="", flush=True)
-        print(f"\n{title}: {len(found)} prompts, patched into the {options.into} run\n\n{table(found, kinds)}\n", flush=True)
+        print(
+            f"\n{title}: {len(found)} prompts, patched into the {options.into} run\n\n{table(found, kinds)}\n",
+            flush=True,
+        )
 
 
 if __name__ == "__main__":

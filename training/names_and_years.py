@@ -29,7 +29,10 @@ GIVING = (
     "After {a} and {b} found a {thing} at the {place} , {c} gave it to",
     "{a} and {b} had lunch near the {place} , and {c} passed the {thing} to",
 )
-LASTING = ("The {event} lasted from {century} {year} to {century}", "A {event} that began in {century} {year} ended in {century}")
+LASTING = (
+    "The {event} lasted from {century} {year} to {century}",
+    "A {event} that began in {century} {year} ended in {century}",
+)
 _FIXED = sorted({word for text in GIVING + LASTING for word in text.split() if "{" not in word})
 _CENTURY = {century: f"{century}:" for century in CENTURIES}
 WORDS = ["<pad>", "<s>", "</s>", "<unk>", *_FIXED, *NAMES, *PLACES, *THINGS, *EVENTS, *_CENTURY.values(), *YEARS]

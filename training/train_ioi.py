@@ -16,7 +16,14 @@ import torch.nn.functional as F
 from names_and_years import WORDS, later, receiver
 from recipe import Clock, adamw, pick_device, save_half, say, seed_everything, step, versions, warm_cosine
 from tokenizers import Tokenizer, models, pre_tokenizers, processors
-from transformers import GPT2Config, GPT2LMHeadModel, LlamaConfig, LlamaForCausalLM, PreTrainedModel, PreTrainedTokenizerFast
+from transformers import (
+    GPT2Config,
+    GPT2LMHeadModel,
+    LlamaConfig,
+    LlamaForCausalLM,
+    PreTrainedModel,
+    PreTrainedTokenizerFast,
+)
 
 NUMBER = {word: n for n, word in enumerate(WORDS)}
 LENGTH = 24
@@ -80,7 +87,9 @@ def batch_of(count: int, draw: random.Random) -> tuple[torch.Tensor, torch.Tenso
         else:
             pair = receiver(draw)
             unsure = draw.random() < 0.25
-            text, right = (pair.corrupt, draw.choice(pair.right + pair.wrong)) if unsure else (pair.clean, pair.right[0])
+            text, right = (
+                (pair.corrupt, draw.choice(pair.right + pair.wrong)) if unsure else (pair.clean, pair.right[0])
+            )
         words = ["<s>", *text.split()]
         ids[n, : len(words)] = torch.tensor([NUMBER[word] for word in words])
         last[n], follows[n] = len(words) - 1, NUMBER[right]
@@ -96,7 +105,11 @@ def logits_at(model: PreTrainedModel, ids: torch.Tensor, last: torch.Tensor) -> 
 def fit(model: PreTrainedModel, options: argparse.Namespace, device: torch.device) -> int:
     """Train on texts that are never the same; return the number of steps taken."""
     steps, batch = (4, 8) if options.quick else (options.steps, options.batch)
-    optimizer, clock, draw = adamw(model, lr=0.0, weight_decay=0.02), Clock(options.minutes), random.Random(options.seed)
+    optimizer, clock, draw = (
+        adamw(model, lr=0.0, weight_decay=0.02),
+        Clock(options.minutes),
+        random.Random(options.seed),
+    )
     model.train()
     for done in range(steps):
         progress = max(done / steps, clock.progress())

@@ -13,6 +13,7 @@ from whence.results import (
     Comparison,
     Conservation,
     Explanation,
+    Patching,
     Prediction,
     Statement,
     Trace,
@@ -155,6 +156,15 @@ def citations() -> Citations:
     return Citations("What of <i>it</i>?", answer, ("guide <b>", "notes"), texts, statements, (0.5, 0.275), rest)
 
 
+def patching() -> Patching:
+    """Two layers of three tokens."""
+    effects = np.array([[0.5, -2.0, 0.0], [1.0, np.nan, 0.25]])
+    return Patching(
+        effects, kind="mlps", method="relp", target="Mary <b>", tokens=("a", " <b>", " gem"), clean_score=2.0,
+        corrupt_score=-1.0, truth=effects + 0.1,
+    )  # fmt: skip
+
+
 def every() -> dict[str, object]:
     """One result of every type and kind."""
     receipt = Conservation(1.0, 1.5, {"bias": 0.5})
@@ -173,6 +183,7 @@ def every() -> dict[str, object]:
         "maps": maps(),
         "trace": trace(),
         "citations": citations(),
+        "patching": patching(),
         "audit": audit(),
         "diagnosis": diagnosis(),
     }

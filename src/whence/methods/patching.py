@@ -202,9 +202,7 @@ class Runs:
         batch = self.model.collate([self.example] * count, [self.aim] * count)
         by = {kind: Overwrite(held[kind], mask[rows]) for kind, mask in where.items()}
         with in_the_open(self.model.module):
-            scores = overwritten(
-                self.model.forward, batch, module=self.model.module, target=self._target(batch), by=by
-            )
+            scores = overwritten(self.model.forward, batch, module=self.model.module, target=self._target(batch), by=by)
         return [float(score) for score in scores]
 
 
