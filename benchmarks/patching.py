@@ -1,7 +1,7 @@
 """How well do estimates of patching correlate with the truth? `python -m benchmarks.patching --model DIR [--data FILE]`
 
-`DIR` is a model of `training/train_ioi.py`; or any language model, with `--data`, a JSON list of prompts and answers about
-indirect objects. For every prompt that the model answers right, every place is truly patched (the model runs once for
+`DIR` is a model of `training/train_ioi.py`; or any language model, with `--data`, a JSON list of prompts and answers
+about indirect objects. For every prompt that the model answers right, every place is truly patched (the model runs once for
 each), and the estimates of each method are correlated with that (Pearson, over the places of one prompt). The mean over
 prompts stands in the tables, with a 95 % interval from resampling prompts.
 """
@@ -11,6 +11,8 @@ from __future__ import annotations
 import argparse
 import json
 import random
+import re
+import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -66,7 +68,7 @@ def made_up(model: Any, make: Callable[[random.Random], Pair], count: int) -> It
 
 
 def _target(model: Any, pair: Pair) -> Any:
-    """A right word rather than a wrong one; of years, the mean logit of those that are later less that of the others."""
+    """A right word rather than a wrong one; of years, the mean logit of the later ones less that of the others."""
     if len(pair.right) == 1:
         return whence.contrast(f" {pair.right[0]}", f" {pair.wrong[0]}")
     weights = torch.zeros(model.module.config.vocab_size)
@@ -85,13 +87,11 @@ def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
     ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]
     others = sorted({row["answer"] for row in rows})
     for row in rows:
-        head, _, _ = row["prompt"].rpartition(" ")
-        names = [
-            name for name in others if f" {name} " in f" {row['prompt'].replace(',', ' ')} " and name != row["answer"]
-        ]
-        if len(names) != 1 or row["prompt"].count(names[0]) != 2 or not head:
+        words = re.findall(r"\b[A-Z]\w+", row["prompt"])
+        givers = {word for word in words if words.count(word) == 2 and word != row["answer"]}
+        if len(givers) != 1:
             continue
-        (giver,) = names
+        (giver,) = givers
         same = [o for o in others if o not in (giver, row["answer"]) and len(ids(f" {o}")) == len(ids(f" {giver}"))]
         if not same:
             continue
@@ -109,9 +109,11 @@ def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
             return
 
 
-def correlations(
-    model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], into: str
-) -> dict[tuple[str, str], float]:
+Found = dict[tuple[str, str], float]
+"""Method and kind of place to a correlation."""
+
+
+def correlations(model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], into: str) -> Found:
     """Method and kind of place to the correlation of estimates with the truth."""
     examples = [model.encode(text)[0][0] for text in (asked.clean, asked.corrupt)]
 
@@ -128,7 +130,7 @@ def correlations(
     return found | {(PATH, kind): pearson(path[kind], truth[kind]) for kind in kinds}
 
 
-def table(found: list[dict[tuple[str, str], float]], kinds: tuple[str, ...]) -> str:
+def table(found: list[Found], kinds: tuple[str, ...]) -> str:
     """Means over prompts with their intervals."""
     lines = [f"| method | {' | '.join(kinds)} |", f"|---|{'---|' * len(kinds)}"]
     for method in (*RECIPES, PATH):
@@ -162,11 +164,9 @@ def main() -> None:
         found = []
         for asked in prompts():
             found.append(correlations(model, asked, kinds, options.into))
-            print(".", end="", flush=True)
-        print(
-            f"\n{title}: {len(found)} prompts, patched into the {options.into} run\n\n{table(found, kinds)}\n",
-            flush=True,
-        )
+            if len(found) % 5 == 0 or options.data is not None:
+                print(f"{title}: {len(found)} prompts, patched into the {options.into} run", flush=True)
+                print(f"\n{table(found, kinds)}\n", flush=True)
 
 
 if __name__ == "__main__":

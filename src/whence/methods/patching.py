@@ -167,13 +167,20 @@ class Runs:
 
     def true_effects(self, kind: str, *, progress: bool | None = False) -> np.ndarray:
         """The target with each part of each place overwritten by the other run's, less the target of the run."""
-        parts = [len(place.parted(place.value)) for place in self.here.of(kind)]
-        cells = [(place, part) for place, count in enumerate(parts) for part in range(count)]
+        moved = [
+            (own.parted(other.value) != own.parted(own.value)).any(1).tolist()
+            for own, other in zip(self.here.of(kind), self.other.of(kind), strict=True)
+        ]
+        parts = [len(row) for row in moved]
+        # What is equal in both runs has no effect: in a causal model, all before the first word that differs.
+        cells = [(place, part) for place, row in enumerate(moved) for part, differs in enumerate(row) if differs]
+        found = _stacked([np.zeros(count) for count in parts])
+        if not cells:
+            return found
         where = torch.zeros(len(cells), len(parts), max(parts), dtype=torch.bool)
         for n, (place, part) in enumerate(cells):
             where[n, place, part] = True
         scores = self.scored({kind: where}, progress=progress)
-        found = np.full((len(parts), max(parts)), np.nan)
         for cell, score in zip(cells, scores, strict=True):
             found[cell] = score - self.here.target
         return found
@@ -211,8 +218,8 @@ def _check_alike(clean: Example, corrupt: Example) -> None:
         a, b = (tuple(e.inputs[name].shape) if name in e.inputs else () for e in (clean, corrupt))
         if a != b:
             raise InputError(
-                f"the clean input has {clean.count} tokens and the corrupt one {corrupt.count}: activations can only be "
-                "exchanged token by token. Change words for others with as many tokens"
+                f"the clean input has {clean.count} tokens and the corrupt one {corrupt.count}: activations can only "
+                "be exchanged token by token. Change words for others with as many tokens"
             )
 
 

@@ -34,8 +34,8 @@ def pearson(a: np.ndarray, b: np.ndarray) -> float:
 class Patching(Drawn):
     """Effects of patching, a row for each place: one number for each of its heads, or for each token.
 
-    effect = score of the run `into` with the other run's activation at the place − score of the run `into`. Estimated by
-    all methods but "activation", which runs the model and is the truth.
+    effect = score of the run `into` with the other run's activation at the place − score of the run `into`. It is
+    estimated by all methods but "activation", which runs the model and is the truth.
 
     >>> found = Patching(np.array([[0.0, -2.0], [0.5, 0.0]]), kind="heads", method="relp", target="Mary")
     >>> found.top(1)

@@ -48,7 +48,7 @@ def patch(
         at: "heads" (each head, at all tokens), "mlps", "attentions" or "layers" (what they give, at each token).
         method: "relp" (Δ activation · gradient under LRP), "attribution" (plain gradient), "integrated_gradients" (mean
             gradient between both inputs), any recipe, or "activation": the model is run for each place, the truth.
-        into: the run that is patched: "clean" (noising), or "corrupt", into which clean activations are put (denoising).
+        into: the run that is patched: "clean" (noising), or "corrupt", into which clean activations go (denoising).
         truth: run the model for each place as well, and say how well the estimate correlates.
         steps: of "integrated_gradients", points between the inputs.
     """
