@@ -23,7 +23,7 @@ import torch
 import whence
 from training.names_and_years import Pair, later, receiver
 from whence.core.recipe import Recipe, recipes
-from whence.methods.patching import Runs
+from whence.methods.patching import RELP, Runs
 from whence.models import AbstractAdapter
 from whence.results.bootstrap import estimate
 from whence.results.patched import pearson
@@ -32,16 +32,13 @@ __all__ = ["Asked", "correlations", "main"]
 
 KINDS = ("heads", "mlps", "attentions", "layers")
 RECIPES = {
-    "relp (`exact`)": recipes["exact"],
+    "`relp`": RELP,
+    "`relp`, attention held constant (`exact`)": recipes["exact"],
     "`attn_lrp`": recipes["attn_lrp"],
-    "`libragrad`": recipes["libragrad"],
-    "`cp_lrp`": recipes["cp_lrp"],
-    "`gim`": recipes["gim"],
-    "`ah_ln`": recipes["ah_ln"],
-    "`ln`": recipes["ln"],
-    "attribution (`gi`)": recipes["gi"],
+    "norms held constant alone (`ln`)": recipes["ln"],
+    "`attribution`": recipes["gi"],
 }
-PATH = "integrated gradients"
+PATH = "`integrated_gradients`"
 SEED = 20_000_003
 """Of texts that neither training nor its test made."""
 RESAMPLES = 2000

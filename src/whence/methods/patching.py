@@ -38,11 +38,13 @@ from whence.progress import track
 
 __all__ = ["ESTIMATES", "TRUTH", "Runs", "recipe_of"]
 
-RELP = "exact"
-"""The recipe of RelP."""
+RELP = recipes["exact"].but(name="relp", softmax="gradient")
+"""Slopes of activations, halves of products and norms held constant, as in LRP; attention is left its gradient. With
+attention held constant, as in `exact`, a place that acts through queries or keys alone has no effect at all: the head
+that says which token came before, in every induction circuit."""
 PATH = "integrated_gradients"
 TRUTH = "activation"
-ESTIMATES = {"relp": RELP, "attribution": "gi", PATH: "gi"}
+ESTIMATES = {"relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
 """Methods that estimate, and the recipe of each. Any other recipe is one too."""
 
 
@@ -51,7 +53,7 @@ def recipe_of(method: str | Recipe) -> Recipe:
     if isinstance(method, Recipe):
         return method
     if method in ESTIMATES or method == TRUTH:
-        return recipes[ESTIMATES.get(method, "gi")]
+        return ESTIMATES.get(method, recipes["gi"])
     if method not in recipes:
         raise UnknownNameError("way to patch", method, [*ESTIMATES, TRUTH, *recipes])
     return recipes[method]
@@ -72,7 +74,7 @@ class Runs:
         *,
         kinds: Sequence[str],
         into: str = "clean",
-        recipe: Recipe = recipes[RELP],
+        recipe: Recipe = RELP,
     ):
         self.model, self.kinds, self.recipe, self.into = model, tuple(kinds), recipe, into
         clean, self.aim = model.aim(clean, choice)
