@@ -1,9 +1,9 @@
 """Do estimates of patching find the circuit? `python -m benchmarks.circuit_finding [--model DIR]`
 
 The circuit of `training/planted.py` is known: AUROC says how well each method ranks its two heads above the six others.
-Where `--model` names a model of `training/train_ioi.py`, nobody knows the circuit; there the heads that a method ranks
-highest are kept, all others get the values of the corrupt run, and CPR and CMD [MIB, Mueller et al. 2025] say how much of
-the model that leaves, over all numbers of heads.
+Of a model of `training/train_ioi.py` (`--model`) nobody knows the circuit. There, and here too, the heads that a method
+ranks highest are kept, all others get the values of the corrupt run, and CPR and CMD [MIB, Mueller et al. 2025] say how
+much of the model that leaves, over all numbers of heads.
 """
 
 from __future__ import annotations
@@ -82,7 +82,9 @@ def main() -> None:
         draw = random.Random(SEED)
         questions = [question(draw) for _ in range(options.prompts)]
         asked = [(q.clean, q.corrupt, whence.contrast(q.right, q.wrong)) for q in questions]
-        print(f"planted, sharpness {sharp:g}:\n\n{table(judged(whence.load(Induction(sharp=sharp)), asked, CIRCUIT))}\n")
+        print(
+            f"planted, sharpness {sharp:g}:\n\n{table(judged(whence.load(Induction(sharp=sharp)), asked, CIRCUIT))}\n"
+        )
     if options.model:
         model = whence.load(options.model)
         for title, make in (("who gets it", receiver), ("which year is later", later)):

@@ -1,9 +1,9 @@
 """How well do estimates of patching correlate with the truth? `python -m benchmarks.patching --model DIR [--data FILE]`
 
 `DIR` is a model of `training/train_ioi.py`; or any language model, with `--data`, a JSON list of prompts and answers
-about indirect objects. For every prompt that the model answers right, every place is truly patched (the model runs once for
-each), and the estimates of each method are correlated with that (Pearson, over the places of one prompt). The mean over
-prompts stands in the tables, with a 95 % interval from resampling prompts.
+about indirect objects. For every prompt that the model answers right, every place is truly patched (the model runs once
+for each), and the estimates of each method are correlated with that (Pearson, over the places of one prompt). The mean
+over prompts stands in the tables, with a 95 % interval from resampling prompts.
 """
 
 from __future__ import annotations
@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import random
-import re
 import re
 from collections.abc import Callable, Iterator
 from pathlib import Path

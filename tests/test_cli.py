@@ -82,3 +82,12 @@ def test_errors_are_one_line(arguments, says, monkeypatch, capsys):
     message = capsys.readouterr().err
     assert says in message
     assert "Traceback" not in message
+
+
+def test_patch_names_places_and_saves(tmp_path):
+    given = ["patch", "sentiment", "a gorgeous movie", "a terrible movie", "--target", "positive", "--truth"]
+    result = run(app, [*given, "--save", str(tmp_path / "x.json")])
+    assert result.exit_code == 0, result.output
+    assert "correlation with true patching" in result.stdout
+    assert whence.Patching.load(tmp_path / "x.json").target == "positive"
+    assert json.loads(run(app, [*given, "--json", "--at", "mlps"]).stdout)["kind"] == "mlps"

@@ -1,8 +1,9 @@
 """A transformer whose circuit is known, for it is set by hand: induction, A B … A → B.
 
-Two layers of attention without MLPs, four heads each. In layer 0 one head writes into every token which one stands before
-it; in layer 1 one head looks from the last token for what stands behind an equal one, and copies that into the output.
-[Elhage et al. 2021]. The other heads look at anything, and write much where nobody reads and a little everywhere else.
+Two layers of attention without MLPs, four heads each. In layer 0 one head writes into every token which one stands
+before it; in layer 1 one head looks from the last token for what stands behind an equal one, and copies that into the
+output [Elhage et al. 2021]. The other heads look at anything, and write much where nobody reads and a little everywhere
+else.
 
 In the corrupt text the first A is another word: nothing stands behind an A then, and the circuit finds nothing.
 """
@@ -57,7 +58,9 @@ class Heads(nn.Module):
             self.out.weight[out : out + WORDS, own] = eye[:WORDS]
 
     def forward(self, x: Tensor) -> Tensor:
-        q, k, v = (layer(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for layer in (self.query, self.key, self.value))
+        q, k, v = (
+            layer(x).unflatten(-1, (HEADS, WIDTH)).transpose(1, 2) for layer in (self.query, self.key, self.value)
+        )
         heads = F.scaled_dot_product_attention(q, k, v, is_causal=True)
         return x + self.out(heads.transpose(1, 2).flatten(2))
 

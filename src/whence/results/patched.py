@@ -144,13 +144,11 @@ class Patching(Drawn):
     def from_dict(cls, data: dict[str, Any]) -> Patching:
         if not isinstance(data, dict) or "effects" not in data or data.get("format") != FORMAT:
             raise InputError("this file holds no patching that this version of whence can read")
-        return cls(
-            effects=_array(data["effects"]),
-            truth=None if data["truth"] is None else _array(data["truth"]),
-            **{name: data[name] for name in ("kind", "method", "target", "into", "options", "stamp")},
-            **{name: tuple(data[name]) for name in ("layers", "tokens", "other_tokens")},
-            **{name: _number(data[name]) for name in ("clean_score", "corrupt_score")},
-        )
+        given: dict[str, Any] = {name: data[name] for name in ("kind", "method", "target", "into", "options", "stamp")}
+        given |= {name: tuple(data[name]) for name in ("layers", "tokens", "other_tokens")}
+        given |= {name: _number(data[name]) for name in ("clean_score", "corrupt_score")}
+        truth = None if data["truth"] is None else _array(data["truth"])
+        return cls(effects=_array(data["effects"]), truth=truth, **given)
 
     def save(self, path: str | Path) -> Path:
         """Write to `path`; the suffix decides the format: .json is exact, the others are for people."""
