@@ -32,6 +32,7 @@ __all__ = ["Asked", "correlations", "main"]
 KINDS = ("heads", "mlps", "attentions", "layers")
 RECIPES = {
     "`relp`": RELP,
+    "`relp`, gates not halved": RELP.but(product="gradient"),
     "`relp`, attention held constant (`exact`)": recipes["exact"],
     "`attn_lrp`": recipes["attn_lrp"],
     "norms held constant alone (`ln`)": recipes["ln"],

@@ -4,7 +4,7 @@
 
 Texts are made up as it goes (`names_and_years.py`). One in four about names is a corrupt one, behind which either of
 the two may come, so that the model has seen such texts. `--kind gpt2` has LayerNorm, biases and learned positions;
-`llama` has RMSNorm, gates and rotated ones, and learns sooner. `--quick` runs the whole script in seconds, and its model
+`llama` has RMSNorm, gates and rotated ones, and learns sooner. `--quick` runs the whole script in seconds; its model
 is of no use.
 """
 
