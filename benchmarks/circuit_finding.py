@@ -21,7 +21,7 @@ from training.names_and_years import later, receiver
 from training.planted import CIRCUIT, Induction, question
 from whence.core.recipe import recipes
 from whence.evaluation.circuits import auroc, circuit_of, cmd, cpr, faithfulness
-from whence.methods.patching import Runs
+from whence.methods.patching import TwoRuns
 
 __all__ = ["Judged", "judged", "main"]
 
@@ -45,9 +45,9 @@ def judged(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndarray | 
     plain = []
     for pair, (_, _, target) in zip(examples, asked, strict=True):
         for name, recipe in RECIPES.items():
-            runs = Runs(model, *pair, target, kinds=["heads"], recipe=recipe)
+            runs = TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipe)
             importance.setdefault(name, []).append(-runs.estimated("heads"))
-        plain.append(Runs(model, *pair, target, kinds=["heads"], recipe=recipes["gi"]))
+        plain.append(TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipes["gi"]))
         importance.setdefault(PATH, []).append(-plain[-1].along(["heads"], STEPS)["heads"])
         importance.setdefault(TRUTH, []).append(-plain[-1].true_effects("heads"))
     draw = np.random.default_rng(0)

@@ -22,7 +22,7 @@ import torch
 import whence
 from training.names_and_years import Pair, later, receiver
 from whence.core.recipe import Recipe, recipes
-from whence.methods.patching import RELP, Runs
+from whence.methods.patching import RELP, TwoRuns
 from whence.models import AbstractAdapter
 from whence.results.bootstrap import estimate
 from whence.results.patched import pearson
@@ -114,8 +114,8 @@ def correlations(model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], i
     """Method and kind of place to the correlation of estimates with the truth."""
     examples = [model.encode(text)[0][0] for text in (asked.clean, asked.corrupt)]
 
-    def runs(recipe: Recipe) -> Runs:
-        return Runs(model, *examples, asked.target, kinds=kinds, into=into, recipe=recipe)
+    def runs(recipe: Recipe) -> TwoRuns:
+        return TwoRuns(model, *examples, asked.target, kinds=kinds, into=into, recipe=recipe)
 
     plain = runs(recipes["gi"])
     truth = {kind: plain.true_effects(kind) for kind in kinds}

@@ -11,7 +11,7 @@ import torch
 import whence
 from training.planted import CIRCUIT, Induction, question
 from whence.evaluation.circuits import auroc, circuit_of, cmd, cpr, faithfulness
-from whence.methods.patching import Runs
+from whence.methods.patching import TwoRuns
 from whence.models.loading import load
 
 MODEL = Induction(sharp=4.0)
@@ -51,7 +51,7 @@ def test_the_circuit_alone_does_what_the_model_does():
     q = asked(1)[0]
     model = load(MODEL)
     pair = [model.encode(ids)[0][0] for ids in (q.clean, q.corrupt)]
-    runs = Runs(model, *pair, whence.contrast(q.right, q.wrong), kinds=["heads"])
+    runs = TwoRuns(model, *pair, whence.contrast(q.right, q.wrong), kinds=["heads"])
     shares = np.arange(CIRCUIT.size + 1) / CIRCUIT.size
     circuits = torch.from_numpy(np.stack([circuit_of(CIRCUIT.astype(float), share) for share in shares]))
     scores = runs.scored({"heads": ~circuits})

@@ -12,7 +12,7 @@ import whence
 from tests import small
 from whence.core.recipe import recipes
 from whence.errors import InputError, OptionError, UnknownNameError
-from whence.methods.patching import Runs
+from whence.methods.patching import TwoRuns
 from whence.models.loading import load
 from whence.results.patched import pearson
 
@@ -138,7 +138,7 @@ def test_estimates_are_the_truth_in_a_linear_model(straight, method, into):
 def test_everything_overwritten_is_the_other_run(name):
     model = load(made(name))
     clean, corrupt = (model.encode(text)[0][0] for text in (CLEAN, CORRUPT))
-    runs = Runs(model, clean, corrupt, whence.contrast(7, 9), kinds=["layers", "heads"])
+    runs = TwoRuns(model, clean, corrupt, whence.contrast(7, 9), kinds=["layers", "heads"])
     places = len(runs.here.of("layers"))
     where = torch.zeros(3, places, clean.count, dtype=torch.bool)
     where[1] = True
@@ -153,14 +153,16 @@ def test_the_estimate_is_difference_times_gradient():
     model = made("llama")
     found = whence.patch(model, CLEAN, CORRUPT, target=7, at="mlps", method="attribution")
     adapter = load(model)
-    runs = Runs(adapter, *(adapter.encode(t)[0][0] for t in (CLEAN, CORRUPT)), 7, kinds=["mlps"], recipe=recipes["gi"])
+    runs = TwoRuns(
+        adapter, *(adapter.encode(t)[0][0] for t in (CLEAN, CORRUPT)), 7, kinds=["mlps"], recipe=recipes["gi"]
+    )
     for row, own, other in zip(found.effects, runs.here.of("mlps"), runs.other.of("mlps"), strict=True):
         np.testing.assert_allclose(row, ((other.value - own.value) * own.gradient).sum(-1).reshape(-1), atol=1e-9)
 
 
 def test_a_batch_of_patches_is_what_each_is_alone(monkeypatch):
     together = whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="heads", method="activation")
-    monkeypatch.setattr(sys.modules[Runs.__module__], "budget_of", lambda *_: 1)
+    monkeypatch.setattr(sys.modules[TwoRuns.__module__], "budget_of", lambda *_: 1)
     alone = whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="heads", method="activation")
     np.testing.assert_allclose(together.effects, alone.effects, atol=1e-9)
 

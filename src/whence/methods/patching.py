@@ -36,7 +36,7 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.targets import Term
 from whence.progress import track
 
-__all__ = ["ESTIMATES", "TRUTH", "Runs", "recipe_of"]
+__all__ = ["ESTIMATES", "TRUTH", "TwoRuns", "recipe_of"]
 
 RELP = recipes["exact"].but(name="relp", softmax="gradient")
 """Slopes of activations, halves of products and norms held constant, as in LRP; attention is left its gradient. With
@@ -59,7 +59,7 @@ def recipe_of(method: str | Recipe) -> Recipe:
     return recipes[method]
 
 
-class Runs:
+class TwoRuns:
     """A clean and a corrupt run of one model, and the run (`into`) in which places are overwritten with the other's.
 
     The target is decided on the clean input, and is the same sum of outputs in every run.

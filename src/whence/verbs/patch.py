@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from whence.core.recipe import Recipe
 from whence.errors import InputError
-from whence.methods.patching import PATH, TRUTH, Runs, recipe_of
+from whence.methods.patching import PATH, TRUTH, TwoRuns, recipe_of
 from whence.models.example import Example
 from whence.models.loading import load
 from whence.options import Count, check
@@ -62,7 +62,7 @@ def patch(
     check("steps", steps, Count, "patch")
     recipe = recipe_of(method)
     adapter = load(model)
-    runs = Runs(
+    runs = TwoRuns(
         adapter, _single(adapter, clean, "clean"), _single(adapter, corrupt, "corrupt"), target,
         kinds=list(dict.fromkeys(kinds)), into=into, recipe=recipe,
     )  # fmt: skip
