@@ -52,9 +52,9 @@ class Asked(NamedTuple):
     target: Any
 
 
-def made_up(model: Any, make: Callable[[random.Random], Pair], count: int) -> Iterator[Asked]:
+def made_up(model: Any, make: Callable[[random.Random], Pair], count: int, seed: int = SEED) -> Iterator[Asked]:
     """Texts of `training/names_and_years.py` that a model of `training/train_ioi.py` answers right."""
-    draw = random.Random(SEED)
+    draw = random.Random(seed)
     while count:
         pair = make(draw)
         best = whence.explain(model, pair.clean, "gi", receipt="short").prediction.label.strip()
@@ -147,13 +147,14 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="a folder of training/train_ioi.py, or a language model")
     parser.add_argument("--data", type=Path, help="prompts about indirect objects, for a model that knows English")
     parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the texts that are made up")
     parser.add_argument("--into", choices=("clean", "corrupt"), default="clean")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     options = parser.parse_args()
     model, kinds = whence.load(options.model), tuple(options.kinds)
     sources = {
-        "who gets it": lambda: made_up(model, receiver, options.prompts),
-        "which year is later": lambda: made_up(model, later, options.prompts),
+        "who gets it": lambda: made_up(model, receiver, options.prompts, options.seed),
+        "which year is later": lambda: made_up(model, later, options.prompts, options.seed),
     }
     if options.data is not None:
         sources = {"indirect objects": lambda: from_file(model, options.data, options.prompts)}
