@@ -98,3 +98,12 @@ def test_at_reads_the_inside(tmp_path):
     row = json.loads(run(app, ["explain", "a gem", "--at", "neurons", "--json"]).stdout)
     assert len(row["scores"]["neurons"]["rows"]) == 3
     assert run(app, ["explain", "a gem", "--at", "haeds"]).exit_code != 0
+
+
+def test_patch_names_places_and_saves(tmp_path):
+    given = ["patch", "sentiment", "a gorgeous movie", "a terrible movie", "--target", "positive", "--truth"]
+    result = run(app, [*given, "--save", str(tmp_path / "x.json")])
+    assert result.exit_code == 0, result.output
+    assert "correlation with true patching" in result.stdout
+    assert whence.Patching.load(tmp_path / "x.json").target == "positive"
+    assert json.loads(run(app, [*given, "--json", "--at", "mlps"]).stdout)["kind"] == "mlps"

@@ -16,7 +16,16 @@ from whence.models import load
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import AttributionGraph, Citations, Comparison, Conservation, Explanation, Inside, Trace
+from whence.results import (
+    AttributionGraph,
+    Citations,
+    Comparison,
+    Conservation,
+    Explanation,
+    Inside,
+    Patching,
+    Trace,
+)
 from whence.runner import run, show, summary, verify
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -27,6 +36,7 @@ from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
 from whence.verbs.graph import graph
+from whence.verbs.patch import patch
 from whence.verbs.replace import replace
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
@@ -48,6 +58,7 @@ __all__ = [
     "Explanation",
     "Gamma",
     "Inside",
+    "Patching",
     "Plain",
     "Recipe",
     "Trace",
@@ -69,6 +80,7 @@ __all__ = [
     "graph",
     "load",
     "methods",
+    "patch",
     "recipes",
     "region",
     "replace",

@@ -16,6 +16,7 @@ from whence.results import (
     Edge,
     Explanation,
     Inside,
+    Patching,
     Prediction,
     Statement,
     Trace,
@@ -196,6 +197,15 @@ def graph() -> AttributionGraph:
     )  # fmt: skip
 
 
+def patching() -> Patching:
+    """Two layers of three tokens."""
+    effects = np.array([[0.5, -2.0, 0.0], [1.0, np.nan, 0.25]])
+    return Patching(
+        effects, kind="mlps", method="relp", target="Mary <b>", tokens=("a", " <b>", " gem"), clean_score=2.0,
+        corrupt_score=-1.0, truth=effects + 0.1,
+    )  # fmt: skip
+
+
 def every() -> dict[str, object]:
     """One result of every type and kind."""
     receipt = Conservation(1.0, 1.5, {"bias": 0.5})
@@ -215,6 +225,7 @@ def every() -> dict[str, object]:
         "inside": inside(),
         "trace": trace(),
         "citations": citations(),
+        "patching": patching(),
         "audit": audit(),
         "diagnosis": diagnosis(),
         "graph": graph(),

@@ -21,7 +21,7 @@ What passes a layer by is what later blocks are handed beside their stream: in a
 from __future__ import annotations
 
 import threading
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, closing, contextmanager
 from dataclasses import dataclass, field
@@ -35,20 +35,25 @@ from whence.core.backward import on_gradient
 from whence.core.batch import Batch
 from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, same_marks
 from whence.core.holding import Held
-from whence.core.interception import Interception
-from whence.core.ledger import Ledger, wide_of
+from whence.core.interception import Change, Interception
+from whence.core.layout import Layout, layout_of
+from whence.core.ledger import Ledger, NoLedger, wide_of
 from whence.core.memory import blocks_of, planned
 from whence.core.numerics import widened
 from whence.core.propagation import Forward, Target, account, followed, gathered, there_and_back
 from whence.core.recipe import Recipe
 from whence.core.rules import products, softmax, table
+from whence.errors import ModelError
 
-__all__ = ["KINDS", "Crossing", "Place", "inside", "layers_of"]
+__all__ = ["KINDS", "Crossing", "Place", "PlaceChange", "Watch", "inside", "layers_of"]
 
 KINDS = ("layers", "heads", "attentions", "mlps", "neurons", "experts")
 Mixing = Callable[[], tuple[Tensor, Tensor]]
 """Gives probabilities (head, query, key) and values (head, key, channel) of an attention."""
 PROJECTIONS = {"linear": (0, "input"), "addmm": (1, "mat1")}
+PlaceChange = Callable[[str, int, Tensor, Layout | None], Tensor]
+"""The value that a place shall have: from its kind, its number among those of its kind, its own value, and where the
+examples lie in it."""
 
 
 @dataclass
@@ -81,6 +86,14 @@ class Place:
         """value ⊙ gradient, of the shape of both."""
         value = widened(self.value)
         return torch.zeros_like(value) if self.gradient is None else value * widened(self.gradient)
+
+    def parted(self, tensor: Tensor) -> Tensor:
+        """The value, or what is of its shape, part by part: (head, …), or (token, …) where there are no heads."""
+        if self.kind == "heads" and self.axis % tensor.dim() != tensor.dim() - 3:
+            raise ModelError(
+                f"the heads of {self.name} lie among its tokens and can't be told apart: use at='attentions'"
+            )
+        return tensor.reshape(tensor.shape[-3] if self.kind == "heads" else tensor.shape[:-1].numel(), -1)
 
 
 @dataclass
@@ -143,15 +156,26 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
     return [child for m in lists if id(m) not in inner for child in m]
 
 
-class _Watch:
-    """The rules and hooks that note places, while a model runs in this thread."""
+class Watch:
+    """The rules and hooks that note places, or overwrite them, while a model runs in this thread."""
 
     def __init__(
-        self, module: nn.Module, kinds: Sequence[str], modules: Sequence[str], ledger: Ledger, *, maps: bool = False
+        self,
+        module: nn.Module,
+        kinds: Sequence[str],
+        modules: Sequence[str],
+        ledger: NoLedger,
+        *,
+        change: PlaceChange | None = None,
+        maps: bool = False,
     ):
         self.module, self.kinds, self.modules, self.ledger = module, frozenset(kinds), modules, ledger
         self.maps = maps
+        self.change = change
+        """Gives places another value than the model's own; nothing is held then."""
         self.places: list[Place] = []
+        self.seen: Counter[str] = Counter()
+        """How many places of each kind there were."""
         self.layers: list[str] = []
         self._names = {id(m): name for name, m in module.named_modules()}
         self._thread = threading.get_ident()
@@ -217,19 +241,20 @@ class _Watch:
             on_gradient(alone, seen, of_view=True)
         return alone
 
-    def _leaves(self, block: nn.Module, args: Any, out: Any) -> None:
+    def _leaves(self, block: nn.Module, args: Any, out: Any) -> Any:
         if not self._here:
-            return
+            return None
         name = self._within.pop()
         stream = _first(out)
         if stream is None or self._within:
-            return
+            return None
         self.layers.append(name)
         for one in out if isinstance(out, tuple | list) else (out,):
             if isinstance(one, Tensor) and is_tainted(one):
                 self._made.setdefault(id(one), (one, len(self.layers) - (one is not stream)))
-        self.note("layers", stream, name, len(self.layers) - 1)
+        made = self.note("layers", stream, name, len(self.layers) - 1, layout=layout_of(stream))
         self.ledger.stage = len(self.layers)
+        return None if made is stream else _exchanged(out, stream, made)
 
     def _gave(self, name: str) -> Callable[[nn.Module, Any, Any], None]:
         def hook(module: nn.Module, args: Any, out: Any) -> None:
@@ -259,7 +284,7 @@ class _Watch:
         return {**base, **own}
 
     def _fused(self, call: Call) -> Any:
-        return self._attended(self.base[call.name](call), -3, self._spelled_out(call) if self.maps else None)
+        return self._attended(call, self.base[call.name](call), -3, self._spelled_out(call) if self.maps else None)
 
     def _matrix(self, call: Call) -> Any:
         """probabilities @ values; or a linear layer, spelled x @ W."""
@@ -267,16 +292,17 @@ class _Watch:
         tensors = call.tensors()
         if probability is not None and len(tensors) == 2 and probability.dim() in (3, 4):
             mixing = self._as_written(call) if self.maps else None
-            return self._attended(self.base[call.name](call), _axis_of_heads(call, probability), mixing)
+            return self._attended(call, self.base[call.name](call), _axis_of_heads(call, probability), mixing)
         if len(tensors) == 2 and is_tainted(tensors[0]) and not is_tainted(tensors[1]) and tensors[1].dim() == 2:
             return self._read(call, tensors[0])
         return self.base[call.name](call)
 
-    def _attended(self, out: Any, axis: int, mixing: Mixing | None) -> Any:
+    def _attended(self, call: Call, out: Any, axis: int, mixing: Mixing | None) -> Any:
         if is_tainted(out) and out.dim() in (3, 4) and self._within:
-            mark_role(out, "heads")
             whole = out.dim() == 3 or out.shape[0] == 1  # else windows, or chunks
-            self.note("heads", out, axis=axis, mixing=mixing if whole and axis % out.dim() == out.dim() - 3 else None)
+            known = mixing if whole and axis % out.dim() == out.dim() - 3 else None
+            out = self.note("heads", out, layout=call.layout(out), axis=axis, mixing=known)
+            mark_role(out, "heads")
         return out
 
     def _spelled_out(self, call: Call) -> Mixing:
@@ -328,28 +354,43 @@ class _Watch:
         role = role_of(x) if is_tainted(x) and self._within else None
         out = self.base[call.name](call)
         if role == "heads":
-            self.note("attentions", out)
-        elif role in ("gate", "neurons"):
+            return self.note("attentions", out, layout=call.layout(out))
+        if role in ("gate", "neurons"):
             self.note("neurons", x)
-            self.note("mlps", out)
+            return self.note("mlps", out, layout=call.layout(out))
         return out
 
     # -- noting ----------------------------------------------------------------------------------------------
 
-    def note(self, kind: str, value: Tensor, name: str = "", layer: int | None = None, **facts: Any) -> None:
-        """Hold a tensor, and its gradient when that comes."""
+    def note(
+        self,
+        kind: str,
+        value: Tensor,
+        name: str = "",
+        layer: int | None = None,
+        *,
+        layout: Layout | None = None,
+        **facts: Any,
+    ) -> Tensor:
+        """Hold a tensor, and its gradient when that comes; or give it another value."""
         if (kind not in self.kinds and kind != "module") or not is_tainted(value):
-            return
+            return value
         if not name:
             name, layer = self._within[0], len(self.layers)
         with torch._C.DisableTorchFunction():
-            made = Place(kind, name, layer, self.ledger.held.hold(value), **facts)
-            self.places.append(made)
+            number = self.seen[kind]
+            self.seen[kind] += 1
+            if self.change is not None:
+                made = self.change(kind, number, value, layout)
+                return value if made is value else same_marks(made, value)
+            place = Place(kind, name, layer, self.ledger.held.hold(value), **facts)
+            self.places.append(place)
 
             def seen(grad: Tensor) -> None:
-                made.gradient = grad.detach() if made.gradient is None else made.gradient + grad.detach()
+                place.gradient = grad.detach() if place.gradient is None else place.gradient + grad.detach()
 
             on_gradient(value, seen)
+        return value
 
     def end(self) -> None:
         """The model has run: what runs now is run again, or is the target."""
@@ -379,6 +420,16 @@ def _first(out: Any) -> Tensor | None:
     return next((one for one in parts if isinstance(one, Tensor) and is_tainted(one)), None)
 
 
+def _exchanged(out: Any, old: Tensor, new: Tensor) -> Any:
+    """What a block gives, with another stream."""
+    if isinstance(out, Tensor):
+        return new
+    if isinstance(out, Mapping):
+        return type(out)({key: new if value is old else value for key, value in out.items()})  # type: ignore[call-arg]
+    made = [new if one is old else one for one in out]
+    return type(out)(*made) if hasattr(out, "_fields") else type(out)(made)
+
+
 def inside(
     forward: Forward,
     batch: Batch,
@@ -389,9 +440,12 @@ def inside(
     kinds: Sequence[str] = KINDS,
     modules: Sequence[str] = (),
     maps: bool = False,
+    change: Change | None = None,
 ) -> Crossing:
     """One pass there and back over a batch of one example, with a look at its places. `maps` lets heads be asked for
     what they mix.
+
+    `change` gives the embeddings other values than the model's own, see `core.gradients`.
 
     >>> import torch
     >>> from whence.core.recipe import recipes
@@ -404,10 +458,11 @@ def inside(
     True
     """
     ledger = Ledger(batch.examples)
-    watch = _Watch(module, kinds, modules, ledger, maps=maps)
+    watch = Watch(module, kinds, modules, ledger, maps=maps)
     mode = Interception(
-        batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, follows=followed(batch, True, "word")
-    )
+        batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, change=change,
+        follows=followed(batch, True, "word"),
+    )  # fmt: skip
 
     def scored(outputs: Any) -> Tensor:
         watch.end()

@@ -8,6 +8,7 @@ from whence.results.evaluation import Evaluation
 from whence.results.explanation import Explanation
 from whence.results.inside import Inside
 from whence.results.maps import AttentionMaps
+from whence.results.patched import Patching
 from whence.results.prediction import Corners, Part, Prediction, Word
 from whence.results.replaced import Replacement
 from whence.results.trace import Trace
@@ -25,6 +26,7 @@ __all__ = [
     "Explanation",
     "Inside",
     "Part",
+    "Patching",
     "Prediction",
     "Replacement",
     "Statement",

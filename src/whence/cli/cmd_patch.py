@@ -1,0 +1,47 @@
+"""`whence patch`."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Annotated, Any
+
+import typer
+
+from whence.cli.command import Device, Dtype, Remote, Target, Task, app, target_of
+from whence.cli.screen import show
+
+__all__ = ["patch"]
+
+
+@app.command()
+def patch(
+    model: Annotated[str, typer.Argument(help="Hub id, folder, or a bundled name.")],
+    clean: Annotated[str, typer.Argument(help="A text.")],
+    corrupt: Annotated[str, typer.Argument(help="Another with as many tokens.")],
+    target: Target = None,
+    at: Annotated[str, typer.Option(help="heads, mlps, attentions or layers.")] = "heads",
+    method: Annotated[
+        str, typer.Option(help="relp, attribution, integrated_gradients, activation (the truth), or a recipe.")
+    ] = "relp",
+    into: Annotated[str, typer.Option(help="The run that is patched: clean or corrupt.")] = "clean",
+    truth: Annotated[bool, typer.Option("--truth", help="Run the model for each place as well.")] = False,
+    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .txt")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
+    task: Task = None,
+    device: Device = None,
+    dtype: Dtype = None,
+    trust_remote_code: Remote = False,
+) -> None:
+    """Which places inside a model carry what differs between two texts."""
+    import whence
+
+    loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
+    chosen: dict[str, Any] = {"at": at, "method": method, "into": into, "truth": truth}
+    result = whence.patch(loaded, clean, corrupt, target=target_of(target), **chosen)
+    if save is not None:
+        typer.echo(f"wrote {result.save(save)}", err=True)
+    if as_json:
+        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
+    else:
+        show(result)

@@ -1,0 +1,81 @@
+"""Places overwritten while a model runs: true activation patching.
+
+The places are those of `core.places`. In each row of a batch, parts of them (heads, or tokens) get the values that they
+had in another run; what comes behind them is computed from these. A batch holds copies of one example, each with its
+own parts overwritten, so that many patches are tried in one pass.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from contextlib import closing
+from dataclasses import dataclass
+from typing import Any
+
+import torch
+from torch import Tensor, nn
+
+from whence.core.batch import Batch
+from whence.core.interception import Interception
+from whence.core.layout import CannotSplit, Layout
+from whence.core.memory import planned
+from whence.core.places import Watch
+from whence.core.propagation import Forward, Target, intercepted, run
+from whence.core.recipe import recipes
+from whence.core.rules import table
+
+__all__ = ["Overwrite", "overwritten"]
+
+
+@dataclass(frozen=True)
+class Overwrite:
+    """Other values for the places of a kind, and in which rows which parts get them."""
+
+    values: Sequence[Tensor]
+    """Of every place, in the order in which they are computed: (part, …), see `Place.parted`."""
+    where: Tensor
+    """(row, place, part), bool. Places with fewer parts than others have False behind their own."""
+
+    def __call__(self, number: int, value: Tensor, rows: int, layout: Layout | None) -> Tensor:
+        if number >= len(self.values):
+            raise CannotSplit
+        other = self.values[number].to(value)
+        chosen = self.where[:, number, : len(other)].to(value.device)
+        if not bool(chosen.any()):
+            return value
+        if value.numel() != rows * other.numel() or not _examples_first(value, rows, layout):
+            raise CannotSplit
+        own = value.reshape(rows, *other.shape)
+        return torch.where(chosen[..., None], other, own).reshape(value.shape)
+
+
+def _examples_first(value: Tensor, rows: int, layout: Layout | None) -> bool:
+    """Whether each example lies in one piece, one behind the other."""
+    lane = layout[0] if layout else None
+    return rows == 1 or (lane is not None and lane.axis == 0 and value.shape[0] == lane.size * lane.inner)
+
+
+def overwritten(
+    forward: Forward, batch: Batch, *, module: nn.Module, target: Target, by: Mapping[str, Overwrite]
+) -> Tensor:
+    """The target of each row of a batch with places overwritten, by kind. On the CPU.
+
+    `CannotSplit` where the rows can't be told apart at a place: pass one row at a time then.
+    """
+    rows = batch.examples
+
+    def change(kind: str, number: int, value: Tensor, layout: Layout | None) -> Tensor:
+        return by[kind](number, value, rows, layout)
+
+    recipe = recipes["gi"]
+    mode = Interception(batch, {}, recipe=recipe, follows=("examples",) if rows > 1 else ())
+    watch = Watch(module, tuple(by), (), mode.ledger, change=change)
+    mode.rules = watch.rules(table(recipe))
+
+    def scored(outputs: Any) -> Tensor:
+        watch.end()
+        return target(outputs)
+
+    with closing(mode), planned("keep"), watch.hooked(), intercepted(mode):
+        scores, _ = run(mode, forward, scored)
+    return scores.detach().cpu()

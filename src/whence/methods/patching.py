@@ -1,0 +1,233 @@
+"""Two runs of a model with one target, and what a place of the one does in the other.
+
+With a the activation of a place in the run that is patched, b that of the other run, and f the target:
+
+    truth                  f(run with a := b) − f(run)
+    relp                   (b − a) · ∂f/∂a under an LRP recipe           [RelP, Jafari et al. 2025]
+    attribution            (b − a) · ∂f/∂a                               [attribution patching, Nanda 2023; Syed 2023]
+    integrated_gradients   (b − a) · mean_k ∂f/∂a at embeddings on the way from the one text to the other
+                                                                         [EAP-IG, Hanna et al. 2024]
+
+An estimate costs two passes there and back for all places together, the truth a forward pass for each.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from whence.core.gradients import leaves_of
+from whence.core.interception import Change, Leaf
+from whence.core.layout import CannotSplit
+from whence.core.numerics import widened
+from whence.core.overwriting import Overwrite, overwritten
+from whence.core.places import Crossing, inside
+from whence.core.recipe import Recipe, recipes
+from whence.errors import InputError, ModelError, UnknownNameError
+from whence.models.adapter import AbstractAdapter
+from whence.models.asking import TargetScores
+from whence.models.attending import in_the_open
+from whence.models.batching import budget_of
+from whence.models.example import Example, ExampleBatch
+from whence.models.targets import Term
+from whence.progress import track
+
+__all__ = ["ESTIMATES", "TRUTH", "TwoRuns", "recipe_of"]
+
+RELP = recipes["exact"].but(name="relp", softmax="gradient")
+"""Slopes of activations, halves of products and norms held constant, as in LRP; attention is left its gradient. With
+attention held constant, as in `exact`, a place that acts through queries or keys alone has no effect at all: the head
+that says which token came before, in every induction circuit."""
+PATH = "integrated_gradients"
+TRUTH = "activation"
+ESTIMATES = {"relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
+"""Methods that estimate, and the recipe of each. Any other recipe is one too."""
+
+
+def recipe_of(method: str | Recipe) -> Recipe:
+    """The recipe that a method goes back with."""
+    if isinstance(method, Recipe):
+        return method
+    if method in ESTIMATES or method == TRUTH:
+        return ESTIMATES.get(method, recipes["gi"])
+    if method not in recipes:
+        raise UnknownNameError("way to patch", method, [*ESTIMATES, TRUTH, *recipes])
+    return recipes[method]
+
+
+class TwoRuns:
+    """A clean and a corrupt run of one model, and the run (`into`) in which places are overwritten with the other's.
+
+    The target is decided on the clean input, and is the same sum of outputs in every run.
+    """
+
+    def __init__(
+        self,
+        model: AbstractAdapter,
+        clean: Example,
+        corrupt: Example,
+        choice: Any = None,
+        *,
+        kinds: Sequence[str],
+        into: str = "clean",
+        recipe: Recipe = RELP,
+    ):
+        self.model, self.kinds, self.recipe, self.into = model, tuple(kinds), recipe, into
+        clean, self.aim = model.aim(clean, choice)
+        corrupt, _ = model.aim(corrupt, choice)
+        _check_alike(clean, corrupt)
+        self.terms: list[Term] = []
+        self.seen: dict[str, Crossing] = {}
+        self.examples = {"clean": clean, "corrupt": corrupt}
+        self.name = ""
+        for run in ("clean", "corrupt"):  # the clean one first: it decides the target
+            self.seen[run] = self._crossed(run)
+        missing = [kind for kind in self.kinds if not self.seen["clean"].of(kind)]
+        if missing:
+            raise ModelError(f"no {missing[0]} were found inside {model.name}: it has no such places")
+        shapes = [[(p.kind, p.layer, p.value.shape) for p in crossing.places] for crossing in self.seen.values()]
+        if shapes[0] != shapes[1]:
+            raise ModelError("the model computes other tensors for the corrupt input than for the clean one")
+
+    # -- runs ------------------------------------------------------------------------------------------------
+
+    @property
+    def here(self) -> Crossing:
+        """The run that is patched."""
+        return self.seen[self.into]
+
+    @property
+    def other(self) -> Crossing:
+        return self.seen["corrupt" if self.into == "clean" else "clean"]
+
+    @property
+    def example(self) -> Example:
+        """What the patched run reads."""
+        return self.examples[self.into]
+
+    def _crossed(self, run: str, change: Change | None = None) -> Crossing:
+        batch = self.model.collate([self.examples[run]], [self.aim])
+        target = self._target(batch)
+        with in_the_open(self.model.module):
+            seen = inside(
+                self.model.forward, batch, module=self.model.module, target=target, recipe=self.recipe,
+                kinds=self.kinds, change=change,
+            )  # fmt: skip
+        if isinstance(target, TargetScores) and not self.name:
+            (self.name,) = target.names
+            self.terms = target.terms[0] if target.terms else []
+        return seen
+
+    def _target(self, batch: ExampleBatch) -> Callable[[Any], Tensor]:
+        if not self.terms:
+            return TargetScores(self.model, batch, [self.aim] * batch.examples)
+        return lambda outputs: self.model.sum_of_terms(outputs, batch, [self.terms] * batch.examples)
+
+    # -- estimates -------------------------------------------------------------------------------------------
+
+    def estimated(self, kind: str) -> np.ndarray:
+        """(other − own) · gradient under the recipe, summed over each part of each place: (place, part)."""
+        return self._effects(kind, [self.here])
+
+    def along(self, kinds: Sequence[str], steps: int) -> dict[str, np.ndarray]:
+        """The same with the mean gradient at `steps` points between the embeddings of both inputs."""
+        ends = [self._leaves(run) for run in ("clean", "corrupt")]
+        own, other = ends if self.into == "clean" else ends[::-1]
+        if [v.shape for v in own] != [v.shape for v in other]:
+            raise ModelError("the model looks other things up for the corrupt input than for the clean one")
+        passes = []
+        for step in track(range(steps), PATH, steps):
+            share = (step + 0.5) / steps
+
+            def between(leaf: Leaf, number: int, share: float = share) -> Tensor:
+                return torch.lerp(own[number], other[number], share).to(leaf.tensor)
+
+            passes.append(self._crossed(self.into, between))
+        return {kind: self._effects(kind, passes) for kind in kinds}
+
+    def _leaves(self, run: str) -> list[Tensor]:
+        batch = self.model.collate([self.examples[run]], [self.aim])
+        return leaves_of(self.model.forward, batch)
+
+    def _effects(self, kind: str, passes: Sequence[Crossing]) -> np.ndarray:
+        rows = []
+        every = zip(*(crossing.of(kind) for crossing in passes), strict=True)
+        for own, other, slopes in zip(self.here.of(kind), self.other.of(kind), every, strict=True):
+            moved = widened(own.parted(other.value)) - widened(own.parted(own.value))
+            total = torch.zeros(len(moved), dtype=moved.dtype, device=moved.device)
+            for slope in slopes:
+                if slope.gradient is not None:
+                    total = total + (moved * widened(own.parted(slope.gradient))).sum(1) / len(passes)
+            rows.append(total.cpu().double().numpy())
+        return _stacked(rows)
+
+    # -- the truth -------------------------------------------------------------------------------------------
+
+    def true_effects(self, kind: str, *, progress: bool | None = False) -> np.ndarray:
+        """The target with each part of each place overwritten by the other run's, less the target of the run."""
+        moved = [
+            (own.parted(other.value) != own.parted(own.value)).any(1).tolist()
+            for own, other in zip(self.here.of(kind), self.other.of(kind), strict=True)
+        ]
+        parts = [len(row) for row in moved]
+        # What is equal in both runs has no effect: in a causal model, all before the first word that differs.
+        cells = [(place, part) for place, row in enumerate(moved) for part, differs in enumerate(row) if differs]
+        found = _stacked([np.zeros(count) for count in parts])
+        if not cells:
+            return found
+        where = torch.zeros(len(cells), len(parts), max(parts), dtype=torch.bool)
+        for n, (place, part) in enumerate(cells):
+            where[n, place, part] = True
+        scores = self.scored({kind: where}, progress=progress)
+        for cell, score in zip(cells, scores, strict=True):
+            found[cell] = score - self.here.target
+        return found
+
+    def scored(self, where: Mapping[str, Tensor], *, progress: bool | None = False) -> np.ndarray:
+        """The target of the run with places overwritten, in many ways: by kind, (way, place, part), bool."""
+        ways = len(next(iter(where.values())))
+        held = {kind: [place.parted(place.value) for place in self.other.of(kind)] for kind in where}
+        size = max(1, budget_of(self.model.device, "explain") // self.example.cost)
+        if self.model.beside([self.example]) == "alone":
+            size = 1
+        chunks = [slice(start, min(ways, start + size)) for start in range(0, ways, size)]
+        found: list[float] = []
+        for rows in track(chunks, TRUTH, ways, [rows.stop - rows.start for rows in chunks], show=progress):
+            try:
+                found += self._overwritten(held, where, rows)
+            except CannotSplit:  # experts mix the rows of a batch, or the target was written for one input
+                for n in range(rows.start, rows.stop):
+                    found += self._overwritten(held, where, slice(n, n + 1))
+        return np.array(found)
+
+    def _overwritten(
+        self, held: Mapping[str, Sequence[Tensor]], where: Mapping[str, Tensor], rows: slice
+    ) -> list[float]:
+        count = rows.stop - rows.start
+        batch = self.model.collate([self.example] * count, [self.aim] * count)
+        by = {kind: Overwrite(held[kind], mask[rows]) for kind, mask in where.items()}
+        with in_the_open(self.model.module):
+            scores = overwritten(self.model.forward, batch, module=self.model.module, target=self._target(batch), by=by)
+        return [float(score) for score in scores]
+
+
+def _check_alike(clean: Example, corrupt: Example) -> None:
+    for name in {**clean.inputs, **corrupt.inputs}:
+        a, b = (tuple(e.inputs[name].shape) if name in e.inputs else () for e in (clean, corrupt))
+        if a != b:
+            raise InputError(
+                f"the clean input has {clean.count} tokens and the corrupt one {corrupt.count}: activations can only "
+                "be exchanged token by token. Change words for others with as many tokens"
+            )
+
+
+def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of different lengths as one array, NaN behind the shorter ones."""
+    made = np.full((len(rows), max(map(len, rows))), np.nan)
+    for n, row in enumerate(rows):
+        made[n, : len(row)] = row
+    return made

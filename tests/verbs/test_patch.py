@@ -1,0 +1,243 @@
+"""Patching: the truth is what hooks by hand find; estimates are exact where the model is linear."""
+
+from __future__ import annotations
+
+import sys
+
+import numpy as np
+import pytest
+import torch
+
+import whence
+from tests import small
+from whence.core.recipe import recipes
+from whence.errors import InputError, OptionError, UnknownNameError
+from whence.methods.patching import TwoRuns
+from whence.models.loading import load
+from whence.results.patched import pearson
+
+CLEAN, CORRUPT = "a witty movie is good", "a dull film is bad"
+MODELS = {"llama": small.llama, "gpt2": small.gpt2, "bert": small.classifier}
+KINDS = ["heads", "mlps", "attentions", "layers"]
+MODULES = {
+    ("llama", "mlps"): "model.layers.{}.mlp.down_proj",
+    ("llama", "attentions"): "model.layers.{}.self_attn.o_proj",
+    ("llama", "layers"): "model.layers.{}",
+    ("llama", "heads"): "model.layers.{}.self_attn.o_proj",
+    ("gpt2", "mlps"): "transformer.h.{}.mlp.c_proj",
+    ("gpt2", "attentions"): "transformer.h.{}.attn.c_proj",
+    ("gpt2", "layers"): "transformer.h.{}",
+    ("gpt2", "heads"): "transformer.h.{}.attn.c_proj",
+    ("bert", "mlps"): "bert.encoder.layer.{}.output.dense",
+    ("bert", "attentions"): "bert.encoder.layer.{}.attention.output.dense",
+    ("bert", "layers"): "bert.encoder.layer.{}",
+    ("bert", "heads"): "bert.encoder.layer.{}.attention.output.dense",
+}
+
+
+def made(name):
+    return MODELS[name]().double().eval(), small.wordpiece()
+
+
+def first(out):
+    return out[0] if isinstance(out, tuple) else out
+
+
+def by_hand(name, kind, clean, corrupt, score):
+    """Each place overwritten by a hook, one run for each."""
+    module, tokenizer = made(name)
+    texts = {run: tokenizer(text, return_tensors="pt") for run, text in (("clean", clean), ("corrupt", corrupt))}
+    ids = {run: {"input_ids": t["input_ids"]} for run, t in texts.items()}
+    base = score(module(**ids["clean"]).logits)
+    rows = []
+    for layer in range(2):
+        place = module.get_submodule(MODULES[name, kind].format(layer))
+        held = {}
+
+        def keep(_, args, out=None, held=held):
+            held["other"] = args[0] if kind == "heads" else first(out)
+
+        handle = place.register_forward_pre_hook(keep) if kind == "heads" else place.register_forward_hook(keep)
+        module(**ids["corrupt"])
+        handle.remove()
+        other, row = held["other"].detach(), []
+        count = 4 if kind == "heads" else other.shape[1]
+        for part in range(count):
+
+            def change(_, args, out=None, other=other, part=part):
+                value = (args[0] if kind == "heads" else first(out)).clone()
+                if kind == "heads":
+                    own = slice(6 * part, 6 * part + 6)
+                    value[..., own] = other[..., own]
+                    return (value, *args[1:])
+                value[:, part] = other[:, part]
+                return (value, *out[1:]) if isinstance(out, tuple) else value
+
+            handle = place.register_forward_pre_hook(change) if kind == "heads" else place.register_forward_hook(change)
+            row.append((score(module(**ids["clean"]).logits) - base).item())
+            handle.remove()
+        rows.append(row)
+    return np.array(rows)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("name", MODELS)
+def test_true_patching_is_what_hooks_find(name, kind):
+    target = 1 if name == "bert" else whence.contrast(7, 9)
+    found = whence.patch(made(name), CLEAN, CORRUPT, target=target, at=kind, method="activation")
+    score = (lambda logits: logits[0, 1]) if name == "bert" else (lambda logits: logits[0, -1, 7] - logits[0, -1, 9])
+    # effects are differences of float64 scores that went through float32 targets
+    np.testing.assert_allclose(found.effects, by_hand(name, kind, CLEAN, CORRUPT, score), atol=1e-6)
+
+
+class Block(torch.nn.Module):
+    """What a token gets from all before it, added to the stream."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.inner = torch.nn.Linear(6, 6)
+
+    def forward(self, x):
+        return x + self.inner(x.cumsum(1))
+
+
+class Straight(torch.nn.Module):
+    """Blocks without any nonlinearity: estimates from gradients are exact."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words = torch.nn.Embedding(20, 6)
+        self.blocks = torch.nn.ModuleList(Block() for _ in range(3))
+        self.head = torch.nn.Linear(6, 2)
+
+    def forward(self, input_ids):
+        x = self.words(input_ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.head(x[:, -1])
+
+
+@pytest.fixture
+def straight():
+    torch.manual_seed(0)
+    return Straight().double().eval()
+
+
+@pytest.mark.parametrize("into", ["clean", "corrupt"])
+@pytest.mark.parametrize("method", ["relp", "attribution", "integrated_gradients", "attn_lrp"])
+def test_estimates_are_the_truth_in_a_linear_model(straight, method, into):
+    clean, corrupt = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[1, 5, 3, 6]])
+    found = whence.patch(straight, clean, corrupt, target=0, at="layers", method=method, truth=True, into=into)
+    np.testing.assert_allclose(found.effects, found.truth, atol=1e-6)
+    assert found.correlation == pytest.approx(1)
+    # all that is linear: the parts of a layer make up the whole difference, for the clean run in either direction
+    np.testing.assert_allclose(found.importance.sum(1), found.clean_score - found.corrupt_score, atol=1e-6)
+
+
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_everything_overwritten_is_the_other_run(name):
+    model = load(made(name))
+    clean, corrupt = (model.encode(text)[0][0] for text in (CLEAN, CORRUPT))
+    runs = TwoRuns(model, clean, corrupt, whence.contrast(7, 9), kinds=["layers", "heads"])
+    places = len(runs.here.of("layers"))
+    where = torch.zeros(3, places, clean.count, dtype=torch.bool)
+    where[1] = True
+    where[2, -1] = True
+    nothing, everything, last = runs.scored({"layers": where})
+    assert nothing == pytest.approx(runs.seen["clean"].target, abs=1e-6)
+    assert everything == pytest.approx(runs.seen["corrupt"].target, abs=1e-6)
+    assert last == pytest.approx(runs.seen["corrupt"].target, abs=1e-6)
+
+
+def test_the_estimate_is_difference_times_gradient():
+    model = made("llama")
+    found = whence.patch(model, CLEAN, CORRUPT, target=7, at="mlps", method="attribution")
+    adapter = load(model)
+    runs = TwoRuns(
+        adapter, *(adapter.encode(t)[0][0] for t in (CLEAN, CORRUPT)), 7, kinds=["mlps"], recipe=recipes["gi"]
+    )
+    for row, own, other in zip(found.effects, runs.here.of("mlps"), runs.other.of("mlps"), strict=True):
+        np.testing.assert_allclose(row, ((other.value - own.value) * own.gradient).sum(-1).reshape(-1), atol=1e-9)
+
+
+def test_a_batch_of_patches_is_what_each_is_alone(monkeypatch):
+    together = whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="heads", method="activation")
+    monkeypatch.setattr(sys.modules[TwoRuns.__module__], "budget_of", lambda *_: 1)
+    alone = whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="heads", method="activation")
+    np.testing.assert_allclose(together.effects, alone.effects, atol=1e-9)
+
+
+def test_a_function_that_was_written_for_one_input_is_a_target_too():
+    one = lambda outputs: outputs.logits[0, -1, 7]
+    many = lambda outputs: outputs.logits[:, -1, 7]
+    a, b = (whence.patch(made("gpt2"), CLEAN, CORRUPT, target=t, method="activation") for t in (one, many))
+    np.testing.assert_allclose(a.effects, b.effects, atol=1e-9)
+
+
+def test_several_kinds_in_one_go_and_a_target_that_the_clean_input_decides():
+    found = whence.patch(made("llama"), CLEAN, CORRUPT, at=["mlps", "heads"])
+    assert [one.kind for one in found] == ["mlps", "heads"]
+    assert found[0].effects.shape == (2, len(found[0].tokens))
+    assert found[1].effects.shape == (2, 4)
+    alone = whence.patch(made("llama"), CLEAN, CORRUPT, at="heads")
+    np.testing.assert_allclose(alone.effects, found[1].effects)
+    swapped = whence.patch(made("llama"), CLEAN, CORRUPT, at="heads", into="corrupt")
+    assert (swapped.target, swapped.clean_score) == (alone.target, pytest.approx(alone.clean_score))
+
+
+def test_encoder_and_decoder_have_rows_of_their_own():
+    found = whence.patch((small.t5().double().eval(), small.wordpiece()), CLEAN, CORRUPT, at="heads", truth=True)
+    assert len(found.effects) == 6  # two attentions in the encoder, and two in each of two blocks of the decoder
+    assert "(1 of 2)" in found.row(2)
+    assert np.isfinite(found.correlation)
+
+
+def test_saved_and_read_again(tmp_path):
+    found = whence.patch(made("llama"), CLEAN, CORRUPT, at="mlps", truth=True)
+    again = whence.Patching.load(found.save(tmp_path / "found.json"))
+    np.testing.assert_array_equal(again.effects, found.effects)
+    np.testing.assert_array_equal(again.truth, found.truth)
+    assert again.to_dict() == found.to_dict()
+    assert repr(again) == repr(found)
+    assert f"{found.correlation:.3f}" in str(found)
+
+
+def test_top_is_the_largest_by_size_and_names_its_place():
+    effects = np.array([[0.5, -2.0], [np.nan, 1.0]])
+    mlps = whence.Patching(effects, kind="mlps", method="relp", target="x", tokens=("a", " b"))
+    assert mlps.top(2) == [("layer 0 mlp at 'b' (1)", -2.0), ("layer 1 mlp at 'b' (1)", 1.0)]
+    assert len(mlps.top(9)) == 3
+    assert mlps.correlation is None
+
+
+def test_correlation_by_hand():
+    assert pearson(np.array([1.0, 2.0, 4.0]), np.array([2.0, 1.0, 3.0])) == pytest.approx((3 / 7) ** 0.5)
+    assert np.isnan(pearson(np.array([1.0, 1.0]), np.array([0.0, 2.0])))
+
+
+def test_the_model_is_left_as_it_was():
+    module, tokenizer = made("llama")
+    hooks = lambda: [(*m._forward_hooks, *m._forward_pre_hooks) for m in module.modules()]
+    before = hooks()
+    with pytest.raises(ZeroDivisionError):
+        whence.patch((module, tokenizer), CLEAN, CORRUPT, target=lambda outputs: 1 / 0)
+    whence.patch((module, tokenizer), CLEAN, CORRUPT, truth=True)
+    assert hooks() == before
+
+
+@pytest.mark.parametrize(
+    ("options", "error", "words"),
+    [
+        ({"corrupt": "a dull movie"}, InputError, "has 7 tokens and the corrupt one 5"),
+        ({"at": "head"}, OptionError, "Did you mean 'heads'"),
+        ({"at": []}, InputError, "names no places"),
+        ({"method": "relpp"}, UnknownNameError, "Did you mean 'relp'"),
+        ({"into": "both"}, OptionError, "into='both'"),
+        ({"clean": ["a", "b"]}, InputError, "list of 2"),
+        ({"steps": 0}, OptionError, "steps=0"),
+    ],
+)
+def test_errors_say_what_to_type(options, error, words):
+    given = {"clean": CLEAN, "corrupt": CORRUPT, **options}
+    with pytest.raises(error, match=words):
+        whence.patch(made("llama"), given.pop("clean"), given.pop("corrupt"), **given)
