@@ -13,10 +13,11 @@ from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
+from whence.models.embedding import similar_to
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
-from whence.results import Citations, Comparison, Conservation, Explanation, Trace
+from whence.results import Citations, Comparison, Conservation, Explanation, Pair, Trace
 from whence.runner import run, show, summary
 from whence.stamp import __version__
 from whence.verbs.attention import attention
@@ -26,6 +27,7 @@ from whence.verbs.compare import classes, compare
 from whence.verbs.diagnose import diagnose
 from whence.verbs.evaluate import evaluate
 from whence.verbs.explain import explain
+from whence.verbs.similarity import retrieve, similarity
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -44,6 +46,7 @@ __all__ = [
     "Epsilon",
     "Explanation",
     "Gamma",
+    "Pair",
     "Plain",
     "Recipe",
     "Trace",
@@ -66,8 +69,11 @@ __all__ = [
     "methods",
     "recipes",
     "region",
+    "retrieve",
     "run",
     "show",
+    "similar_to",
+    "similarity",
     "span",
     "summary",
     "tcav",

@@ -6,6 +6,7 @@ from whence.results.conservation import Conservation
 from whence.results.evaluation import Evaluation
 from whence.results.explanation import Explanation
 from whence.results.maps import AttentionMaps
+from whence.results.pair import Pair
 from whence.results.prediction import Corners, Part, Prediction, Word
 from whence.results.trace import Trace
 
@@ -18,6 +19,7 @@ __all__ = [
     "Corners",
     "Evaluation",
     "Explanation",
+    "Pair",
     "Part",
     "Prediction",
     "Statement",
