@@ -14,6 +14,7 @@ from whence.cli import (
     cmd_methods,
     cmd_run,
     cmd_serve,
+    cmd_similarity,
     cmd_tcav,
     cmd_tune,
 )
@@ -31,6 +32,7 @@ __all__ = [
     "cmd_methods",
     "cmd_run",
     "cmd_serve",
+    "cmd_similarity",
     "cmd_tcav",
     "cmd_tune",
     "main",

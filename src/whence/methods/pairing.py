@@ -6,7 +6,7 @@ sinks, the product of two embeddings is a sum over pairs,
     e(a)·e(b) = Σ_ij Σ_m R_i^m R'_j^m + Σ_i Σ_m R_i^m s'^m + Σ_j Σ_m s^m R'_j^m + Σ_m s^m s'^m     [Eberle 2020, eq. 5]
 
 The first sum is the matrix. The lengths of the embeddings, of a cosine, are constants. Late interaction [Khattab 2020]
-is Σ_k max_l ê_k·ê'_l over the embeddings of tokens: once the partner of each k is chosen, a product of two long vectors.
+is Σ_k max_l ê_k·ê'_l over the embeddings of tokens: once each k has its partner, a product of two long vectors.
 """
 
 from __future__ import annotations

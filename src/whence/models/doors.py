@@ -201,7 +201,7 @@ def saved_beside(source: str, revision: str | None = None) -> Saved:
     if beyond:
         raise ModelError(
             f"{source!r} is a model of sentence-transformers with more than an encoder and its pooling "
-            f"({', '.join(beyond)}), and needs the library: pip install sentence-transformers, then whence.load({source!r})"
+            f"({', '.join(beyond)}), and needs the library: pip install sentence-transformers"
         )
     normalised = any(kind.endswith(".Normalize") for kind in kinds)
     measure = "cosine" if normalised else str(whole.get("similarity_fn_name") or "cosine")

@@ -19,14 +19,17 @@ from whence.models.tasks import kind_of
 __all__ = ["embedder_of"]
 
 
-def embedder_of(model: Any) -> Embeds:
-    """A model of sentence-transformers, an encoder without a head, or one that matches pictures with texts (CLIP)."""
+def embedder_of(model: Any, **options: Any) -> Embeds:
+    """A model of sentence-transformers, an encoder without a head, or one that matches pictures with texts (CLIP).
+
+    `options` are those of `load` that say how files are read.
+    """
     if isinstance(model, (str, Path)):
-        found = _named(str(model))
+        found = _named(str(model), options)
     elif isinstance(model, tuple) and len(model) == 2 and isinstance(model[0], nn.Module) and _has_no_head(model[0]):
-        found = load(model, task=TASK)
+        found = load(model, task=TASK, **options)
     else:
-        found = load(model)
+        found = load(model, **options)
     if isinstance(found, ImageMatcher):
         return TextSide(found)
     if isinstance(found, Embeds):
@@ -43,18 +46,19 @@ def _how_anyway(model: Any, found: AbstractAdapter) -> str:
     """What to type for the encoder within a model that has a head."""
     if isinstance(model, (str, Path)):
         return f"To compare what its encoder makes of texts: whence.load({str(model)!r}, task={TASK!r})."
-    return "To compare what its encoder makes of texts: (model.base_model, tokenizer)."
+    inner = "get_encoder()" if getattr(found.config, "is_encoder_decoder", False) else "base_model"
+    return f"To compare what its encoder makes of texts: (model.{inner}, tokenizer)."
 
 
-def _named(name: str) -> AbstractAdapter:
+def _named(name: str, options: dict[str, Any]) -> AbstractAdapter:
     if name not in BUNDLED and doors.has_sentence_modules(name):
-        return load(name) if find_spec("sentence_transformers") else load(name, task=TASK)
+        return load(name, task=None if find_spec("sentence_transformers") else TASK, **options)
     try:
-        return load(name)
+        return load(name, **options)
     except ModelNotFoundError:
         raise
     except ModelError:  # it does not say what it predicts: an encoder predicts nothing
-        return load(name, task=TASK)
+        return load(name, task=TASK, **options)
 
 
 def _has_no_head(module: nn.Module) -> bool:

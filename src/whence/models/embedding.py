@@ -20,9 +20,9 @@ from torch import Tensor, nn
 from whence import cancel
 from whence.core import memory
 from whence.core.packed import unpacked
+from whence.core.recording import Recordings
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.core.recording import Recordings
 from whence.models.attending import in_the_open
 from whence.models.batching import batches, budget_of
 from whence.models.choosing import ImageMatcher
@@ -189,14 +189,14 @@ class TextEncoder(Embeds, TextAdapter):
 
     unread = ("pooler",)
 
-    def __init__(self, module: nn.Module, tokenizer: Any = None, *, saved: Saved = Saved(), **options: Any):
+    def __init__(self, module: nn.Module, tokenizer: Any = None, *, saved: Saved | None = None, **options: Any):
         super().__init__(module, tokenizer, **options)
         if "decoder_input_ids" in self._accepted:
             raise ModelError(
-                f"{type(module).__name__} has an encoder and a decoder, and gives embeddings of what it wrote. Pass its "
-                "encoder: (model.get_encoder(), tokenizer)"
+                f"{type(module).__name__} has an encoder and a decoder, and embeds what it writes. Pass its encoder: "
+                "(model.get_encoder(), tokenizer)"
             )
-        self.saved = saved
+        self.saved = saved or Saved()
 
     def pooling_by(self, pooling: Pooling) -> TextEncoder:
         """The same encoder with another pooling."""

@@ -25,7 +25,7 @@ NOISY = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
 class SentenceEmbedder(Embeds, TextAdapter):
-    """The outputs are what the model's modules make of a text; `outputs["sentence_embedding"]` is what it encodes to."""
+    """The outputs are what the model's modules make of a text, its embedding among them."""
 
     def __init__(self, module: nn.Module, tokenizer: Any = None, **options: Any):
         super().__init__(module, tokenizer, **options)
