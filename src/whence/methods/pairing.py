@@ -11,13 +11,14 @@ is Σ_k max_l ê_k·ê'_l over the embeddings of tokens: once each k has its par
 
 from __future__ import annotations
 
-from contextlib import ExitStack
+from contextlib import AbstractContextManager, ExitStack, nullcontext
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
+from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from whence.core.propagation import Walk
 from whence.core.transposed import CannotTranspose, by_part
@@ -32,6 +33,8 @@ __all__ = ["Embedded", "paired", "partners"]
 
 AGREES = 0.01
 """How far the transposed pass may be from an ordinary one, of its largest score, in any precision."""
+LONGEST = 2048
+"""Features of an input up to which maps of attention may be written down."""
 WIDE = 2**26
 """Numbers up to which products are taken in float64."""
 
@@ -58,7 +61,8 @@ class Embedded:
         self._held = ExitStack()
         try:
             self._held.enter_context(in_the_open(self.model.module))
-            self._held.enter_context(self._walk)
+            with self._open_attention():
+                self._held.enter_context(self._walk)
         except BaseException:
             self._held.close()
             raise
@@ -66,6 +70,11 @@ class Embedded:
 
     def __exit__(self, *error: object) -> None:
         self._held.close()
+
+    def _open_attention(self) -> AbstractContextManager[Any]:
+        """Where attention has its ordinary gradient: by operations whose backward pass has a derivative."""
+        fused = self.method.resolved().softmax == "gradient" and self.example.count <= LONGEST
+        return sdpa_kernel(SDPBackend.MATH) if fused else nullcontext()
 
     @cached_property
     def raw(self) -> Tensor:
@@ -77,7 +86,7 @@ class Embedded:
         """What each vector is divided by: (vector, 1)."""
         if self.measure == "dot":
             return torch.ones(len(self.raw), 1, dtype=torch.float64)
-        found = torch.linalg.vector_norm(self.raw, dim=1, keepdim=True)
+        found: Tensor = torch.linalg.vector_norm(self.raw, dim=1, keepdim=True)
         if not bool((found > 0).all()):
             raise NumericsError("an embedding is zero, and has no direction to compare: use measure='dot'")
         return found

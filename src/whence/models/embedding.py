@@ -209,7 +209,7 @@ class TextEncoder(Embeds, TextAdapter):
         return self.saved.measure
 
     @property
-    def limit(self) -> int | None:  # type: ignore[override]
+    def limit(self) -> int | None:
         known = (super().limit, self.saved.limit)
         return min((n for n in known if n), default=None)
 
