@@ -191,6 +191,31 @@ def llava():
 
 
 @seeded
+def clip():
+    """A CLIP of two small layers with its processor: four patches, words."""
+    tokenizer = copy.deepcopy(wordpiece())
+    tokenizer.eos_token = "[SEP]"
+    reader = transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
+    processor = transformers.CLIPProcessor(image_processor=reader, tokenizer=tokenizer)
+    size = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
+    config = transformers.CLIPConfig(
+        text_config={
+            **size, "vocab_size": len(tokenizer), "max_position_embeddings": 32, "projection_dim": 16,
+            "eos_token_id": tokenizer.eos_token_id,
+        },
+        vision_config={**size, "image_size": 28, "patch_size": 14, "projection_dim": 16},
+        projection_dim=16,
+    )  # fmt: skip
+    return randomised(transformers.CLIPModel(config)), processor
+
+
+@seeded
+def encoder():
+    """A BERT without a head."""
+    return randomised(transformers.BertModel(_config("BertConfig"), add_pooling_layer=False))
+
+
+@seeded
 def tagger():
     return randomised(transformers.BertForTokenClassification(_config("BertConfig", num_labels=3)))
 

@@ -13,6 +13,7 @@ from whence.core.recipe import Epsilon, Gamma, Plain, Recipe, ZPlus, recipes
 from whence.errors import WhenceError
 from whence.methods import methods
 from whence.models import load
+from whence.models.embedding import similar_to
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
 from whence.models.word_targets import entropy, span
@@ -23,6 +24,7 @@ from whence.results import (
     Conservation,
     Explanation,
     Inside,
+    Pair,
     Patching,
     Trace,
 )
@@ -38,6 +40,7 @@ from whence.verbs.explain import explain
 from whence.verbs.graph import graph
 from whence.verbs.patch import patch
 from whence.verbs.replace import replace
+from whence.verbs.similarity import retrieve, similarity
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
 
@@ -58,6 +61,7 @@ __all__ = [
     "Explanation",
     "Gamma",
     "Inside",
+    "Pair",
     "Patching",
     "Plain",
     "Recipe",
@@ -84,8 +88,11 @@ __all__ = [
     "recipes",
     "region",
     "replace",
+    "retrieve",
     "run",
     "show",
+    "similar_to",
+    "similarity",
     "span",
     "summary",
     "tcav",

@@ -43,20 +43,7 @@ def entailment():
 
 @pytest.fixture(scope="module")
 def clip():
-    tokenizer = copy.deepcopy(small.wordpiece())
-    tokenizer.eos_token = "[SEP]"
-    reader = transformers.CLIPImageProcessorPil(size={"shortest_edge": 28}, crop_size={"height": 28, "width": 28})
-    processor = transformers.CLIPProcessor(image_processor=reader, tokenizer=tokenizer)
-    config = transformers.CLIPConfig(
-        text_config={
-            **SIZE, "vocab_size": len(tokenizer), "max_position_embeddings": 32, "projection_dim": 16,
-            "eos_token_id": tokenizer.eos_token_id,
-        },
-        vision_config={**SIZE, "image_size": 28, "patch_size": 14, "projection_dim": 16},
-        projection_dim=16,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return small.randomised(transformers.CLIPModel(config)), processor
+    return small.clip()
 
 
 CHOICES = {"text": "the film was", "choices": ["good", "a bad film and very slow", "slow"]}

@@ -16,6 +16,7 @@ from whence.results import (
     Edge,
     Explanation,
     Inside,
+    Pair,
     Patching,
     Prediction,
     Statement,
@@ -206,6 +207,22 @@ def patching() -> Patching:
     )  # fmt: skip
 
 
+def pair(**more) -> Pair:
+    """Three words and two: the second goes with the first of the others."""
+    matrix = np.array([[0.1, 0.0], [0.9, -0.2], [0.0, 0.1]])
+    left = explanation("the <b>cat", [0.2, 0.6, 0.1, 0.0, 0.1])
+    matrix = np.concatenate([matrix, np.zeros((2, 2))])
+    right = explanation("kitten sat", [1.1, -0.1])
+    sinks = {"inputs × sinks": 0.1, "sinks × inputs": 0.1, "sinks × sinks": -0.1}
+    receipt = Conservation(0.9, 1.0, sinks)
+    return Pair(matrix, 1.0, "cosine", left, right, receipt, **more)
+
+
+def seen_pair() -> Pair:
+    """A picture of four patches and a text of two words."""
+    return Pair(np.array([[0.5, 0.0], [0.0, 0.1], [0.0, -0.2], [0.0, 0.0]]), 0.4, "cosine", image(), explanation())
+
+
 def every() -> dict[str, object]:
     """One result of every type and kind."""
     receipt = Conservation(1.0, 1.5, {"bias": 0.5})
@@ -226,6 +243,8 @@ def every() -> dict[str, object]:
         "trace": trace(),
         "citations": citations(),
         "patching": patching(),
+        "pair": pair(),
+        "pair with a picture": seen_pair(),
         "audit": audit(),
         "diagnosis": diagnosis(),
         "graph": graph(),

@@ -16,6 +16,7 @@ from whence.cli import (
     cmd_patch,
     cmd_run,
     cmd_serve,
+    cmd_similarity,
     cmd_tcav,
     cmd_tune,
 )
@@ -35,6 +36,7 @@ __all__ = [
     "cmd_patch",
     "cmd_run",
     "cmd_serve",
+    "cmd_similarity",
     "cmd_tcav",
     "cmd_tune",
     "main",

@@ -19,7 +19,7 @@ from whence.core.batch import Batch
 from whence.core.interception import Interception
 from whence.core.layout import CannotSplit, Layout
 from whence.core.memory import planned
-from whence.core.places import Watch
+from whence.core.places import PlaceWatch
 from whence.core.propagation import Forward, Target, intercepted, run
 from whence.core.recipe import recipes
 from whence.core.rules import table
@@ -69,7 +69,7 @@ def overwritten(
 
     recipe = recipes["gi"]
     mode = Interception(batch, {}, recipe=recipe, follows=("examples",) if rows > 1 else ())
-    watch = Watch(module, tuple(by), (), mode.ledger, change=change)
+    watch = PlaceWatch(module, tuple(by), (), mode.ledger, change=change)
     mode.rules = watch.rules(table(recipe))
 
     def scored(outputs: Any) -> Tensor:

@@ -45,7 +45,7 @@ from whence.core.recipe import Recipe
 from whence.core.rules import products, softmax, table
 from whence.errors import ModelError
 
-__all__ = ["KINDS", "Crossing", "Place", "PlaceChange", "Watch", "inside", "layers_of"]
+__all__ = ["KINDS", "Crossing", "Place", "PlaceChange", "PlaceWatch", "inside", "layers_of"]
 
 KINDS = ("layers", "heads", "attentions", "mlps", "neurons", "experts")
 Mixing = Callable[[], tuple[Tensor, Tensor]]
@@ -156,7 +156,7 @@ def layers_of(module: nn.Module) -> list[nn.Module]:
     return [child for m in lists if id(m) not in inner for child in m]
 
 
-class Watch:
+class PlaceWatch:
     """The rules and hooks that note places, or overwrite them, while a model runs in this thread."""
 
     def __init__(
@@ -458,7 +458,7 @@ def inside(
     True
     """
     ledger = Ledger(batch.examples)
-    watch = Watch(module, kinds, modules, ledger, maps=maps)
+    watch = PlaceWatch(module, kinds, modules, ledger, maps=maps)
     mode = Interception(
         batch, watch.rules(table(recipe)), recipe=recipe, ledger=ledger, change=change,
         follows=followed(batch, True, "word"),

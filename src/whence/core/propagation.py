@@ -142,11 +142,11 @@ class Walk:
         self._forward, self._targets, self._at = forward, targets, at
         books = receipt != "short" or at != "word"
         ledger = Ledger(batch.examples) if books else None
-        self._mode = Interception(
-            batch, table(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at)
-        )
+        self.mode = Interception(batch, table(recipe), recipe=recipe, ledger=ledger, follows=followed(batch, books, at))
         self.scores = torch.empty(0)
         """(target, example), on the CPU."""
+        self.rows = self.scores
+        """The same where they were computed, with their graph: while the walk is entered."""
 
     def __enter__(self) -> Walk:
         found: list[Tensor] = []
@@ -156,39 +156,40 @@ class Walk:
             return found[0][0]
 
         self._held = ExitStack()
-        self._held.enter_context(closing(self._mode))
+        self._held.enter_context(closing(self.mode))
         try:
-            with self._going():
-                _, self._outputs = run(self._mode, self._forward, first)
+            with self.going():
+                _, self._outputs = run(self.mode, self._forward, first)
         except BaseException:
             self._held.close()
             raise
-        self._rows = found[0]
-        self.scores = self._rows.detach().cpu()
+        self.rows = found[0]
+        self.scores = self.rows.detach().cpu()
         return self
 
     def __exit__(self, *error: object) -> None:
         self._held.close()
-        del self._rows, self._outputs
+        del self.rows, self._outputs
 
     @contextmanager
-    def _going(self) -> Iterator[None]:
-        with intercepted(self._mode), planned("keep"):  # a block that ran again is gone after the first pass
+    def going(self) -> Iterator[None]:
+        """The mode in force."""
+        with intercepted(self.mode), planned("keep"):  # a block that ran again is gone after the first pass
             yield
 
     def back(self, weights: Sequence[float] | Tensor) -> Propagation:
         """From the sum of the targets, each times its weight."""
-        factors = torch.as_tensor(weights, dtype=self._rows.dtype, device=self._rows.device)
-        if not self._rows.requires_grad or self._mode.recomputes:  # the model drops its own graph
+        factors = torch.as_tensor(weights, dtype=self.rows.dtype, device=self.rows.device)
+        if not self.rows.requires_grad or self.mode.recomputes:  # the model drops its own graph
             return self._again(target=lambda outputs: factors @ self._targets(outputs))
-        mode = self._mode
+        mode = self.mode
         if isinstance(mode.ledger, Ledger):
             mode.ledger.begin_again()
         with torch.enable_grad():
-            target = factors @ self._rows
-        start = factors[:, None].expand_as(self._rows)
-        with self._going():
-            grads = backward(self._rows, [leaf.tensor for leaf in mode.leaves], start=[start], keep=True)
+            target = factors @ self.rows
+        start = factors[:, None].expand_as(self.rows)
+        with self.going():
+            grads = backward(self.rows, [leaf.tensor for leaf in mode.leaves], start=[start], keep=True)
             return _collected(mode, grads, target, self._outputs, self._at)
 
 
@@ -291,8 +292,12 @@ def backward(
     start: Sequence[Tensor] | None = None,
     reentrant: bool = False,
     keep: bool = False,
+    again: bool = False,
 ) -> tuple[Tensor | None, ...]:
     """∂ Σ scores / ∂ leaves (or from `start` instead of ones), with the mode in force.
+
+    With `again`, what comes out can be differentiated in turn: there the mode must not be in force, or its rules would
+    meet the gradients.
 
     Checkpointed segments run their forward again inside the backward pass and must meet the same rules there.
     `torch.autograd.grad` would switch the mode off, because it goes through the mode itself; the engine does not.
@@ -303,7 +308,7 @@ def backward(
     if reentrant:
         _engine_run_backward(roots, seed, keep, False, (), allow_unreachable=True, accumulate_grad=True)
         return tuple(leaf.grad for leaf in leaves)
-    return _engine_run_backward(roots, seed, keep, False, tuple(leaves), allow_unreachable=True, accumulate_grad=False)
+    return _engine_run_backward(roots, seed, keep, again, tuple(leaves), allow_unreachable=True, accumulate_grad=False)
 
 
 def gathered(mode: Interception, grads: Sequence[Tensor | None], target: Tensor) -> tuple[dict[str, Tensor], Tensor]:

@@ -23,7 +23,7 @@ from whence.models.targets import AbstractTarget, Custom
 from whence.options import Least
 from whence.results import Conservation, Explanation, Prediction
 
-__all__ = ["DEFAULT_RECIPE", "NOTICED", "ManyTargets", "Propagate", "receipts_of", "unit_of"]
+__all__ = ["DEFAULT_RECIPE", "NOTICED", "ManyTargets", "Propagate", "explained", "receipts_of", "unit_of"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
@@ -201,23 +201,30 @@ class ManyTargets:
 
     def weighted(self, weights: list[float], name: str) -> Explanation:
         """Of the sum of the targets, each times its weight."""
-        done, method = self._walk.back(weights), self.method
-        relevance = self.model.scores_of(done.relevance, self.batch, 0)
-        (receipt,) = receipts_of(done, [relevance], unit_of(self.model), complete=method.booked == "full")
-        return method.build(
-            self.model,
-            self.example,
-            scores=relevance,
-            target=name,
-            target_score=float(done.target[0]),
-            prediction=self._prediction(done),
-            conservation=receipt,
-        )
+        done = self._walk.back(weights)
+        return explained(self.method, self.model, self.batch, done, name, self._prediction(done))
 
     def _prediction(self, done: Propagation) -> Prediction:
         if self._predicted is None:
             (self._predicted,) = self.model.predictions(done.outputs, self.batch)
         return self._predicted
+
+
+def explained(
+    method: Propagate, model: AbstractAdapter, batch: ExampleBatch, done: Propagation, name: str, said: Prediction
+) -> Explanation:
+    """What a pass over one example brought back, as an explanation."""
+    relevance = model.scores_of(done.relevance, batch, 0)
+    (receipt,) = receipts_of(done, [relevance], unit_of(model), complete=method.booked == "full")
+    return method.build(
+        model,
+        batch.rows[0],
+        scores=relevance,
+        target=name,
+        target_score=float(done.target[0]),
+        prediction=said,
+        conservation=receipt,
+    )
 
 
 def is_one(examples: Sequence[Example]) -> bool:

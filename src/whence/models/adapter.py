@@ -65,6 +65,8 @@ class AbstractAdapter(ABC):
     """What it reads one by one, in words, where no attention is over all its features."""
     fields: ClassVar[tuple[str, ...]] = ("logits",)
     """The outputs that targets read."""
+    unread: ClassVar[tuple[str, ...]] = ()
+    """How the names of weights begin that it makes no use of."""
 
     def __init__(self, module: nn.Module, *, name: str = "", labels: Sequence[str] = ()):
         self.module = module

@@ -217,10 +217,10 @@ class ImageMatcher(BesidePicture, Chooser):
                 "this model came without a processor, so it can't read what it is given. Load it with one: "
                 "whence.load((module, processor)), or pass what its processor makes"
             )
-        labels = self._joined([self._label(text, truncate) for text in texts], texts)
+        labels = self._joined([self.read_label(text, truncate) for text in texts], texts)
         return self._beside(labels, *self._other(item[self.other], truncate))
 
-    def _label(self, text: str, truncate: bool) -> Example:
+    def read_label(self, text: str, truncate: bool) -> Example:
         """One label. Models that know no mask read the padding too, always as much of it (SigLIP)."""
         tokenizer = self._reader
         if IDS.mask in tokenizer.model_input_names:

@@ -14,8 +14,17 @@ from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError
 from whence.extras import need
+from whence.models.embedding import Pooling, Saved
 
-__all__ = ["ADAPTER", "AdapterFiles", "adapter_files", "gguf_in", "has_sentence_modules", "with_adapter"]
+__all__ = [
+    "ADAPTER",
+    "AdapterFiles",
+    "adapter_files",
+    "gguf_in",
+    "has_sentence_modules",
+    "saved_beside",
+    "with_adapter",
+]
 
 ADAPTER, SAVED = "adapter_config.json", "adapter_model.safetensors"
 PEFT_TASKS = {
@@ -155,3 +164,45 @@ def has_sentence_modules(source: str, revision: str | None = None) -> bool:
         return False
     kinds = [str(module.get("type", "")) for module in json.loads(path.read_text(encoding="utf-8"))]
     return any(kind.endswith((".Pooling", ".StaticEmbedding")) for kind in kinds)
+
+
+POOLING: dict[str, Pooling] = {
+    "mean": "mean", "pooling_mode_mean_tokens": "mean",
+    "cls": "cls", "pooling_mode_cls_token": "cls",
+    "lasttoken": "last", "pooling_mode_lasttoken": "last",
+}  # fmt: skip
+"""What sentence-transformers calls a pooling, now and before, and its name here."""
+PLAIN = (".Transformer", ".Pooling", ".Normalize")
+"""Modules of sentence-transformers that are an encoder and its pooling, and change no cosine."""
+
+
+def saved_beside(source: str, revision: str | None = None) -> Saved:
+    """How the tokens of an encoder are pooled and compared, where sentence-transformers wrote it beside the encoder."""
+
+    def read(name: str) -> Any:
+        path = _found(source, name, revision)
+        return {} if path is None else json.loads(path.read_text(encoding="utf-8"))
+
+    modules = read("modules.json")
+    if not modules:
+        return Saved()
+    kinds = {str(module.get("type", "")): module for module in modules}
+    own, whole = read("sentence_bert_config.json"), read("config_sentence_transformers.json")
+    chosen: list[str] = []
+    for kind, module in kinds.items():
+        if kind.endswith(".Pooling"):
+            said = read(f"{module['path']}/config.json")
+            modes = said.get("pooling_mode", [name for name, on in said.items() if name in POOLING and on is True])
+            chosen += [modes] if isinstance(modes, str) else modes
+    beyond = [kind for kind in kinds if not kind.endswith(PLAIN)]
+    beyond += [name for name in ("do_lower_case",) if own.get(name)]
+    beyond += ["default_prompt_name"] if whole.get("default_prompt_name") else []
+    beyond += [] if len(chosen) == 1 and chosen[0] in POOLING else [f"pooling {chosen}"]
+    if beyond:
+        raise ModelError(
+            f"{source!r} is a model of sentence-transformers with more than an encoder and its pooling "
+            f"({', '.join(beyond)}), and needs the library: pip install sentence-transformers"
+        )
+    normalised = any(kind.endswith(".Normalize") for kind in kinds)
+    measure = "cosine" if normalised else str(whole.get("similarity_fn_name") or "cosine")
+    return Saved(POOLING[chosen[0]], measure, own.get("max_seq_length"))

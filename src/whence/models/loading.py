@@ -17,7 +17,7 @@ from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
-from whence.models import choosing, doors, image, sentences
+from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 from whence.models.tasks import TASKS, kind_of
@@ -94,6 +94,8 @@ def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str
     if not (is_local and task is None and doors.has_sentence_modules(name)):
         try:
             found, kind, source, hub = _from_files(name, task, *read)
+            if kind is embedding.TextEncoder:
+                options = {**options, "saved": doors.saved_beside(name, revision)}
             return _made(kind, found, _companion(kind, source, hub, name), name, options)
         except ModelError as error:
             # What a repository of the hub holds is asked only where it is no model: each question is a wait.
@@ -274,7 +276,7 @@ def _from_files(
     except (OSError, ValueError) as error:
         raise _not_loaded(name, error) from error
     lacking = {*info.get("missing_keys", ()), *(key for key, *_ in info.get("mismatched_keys", ()))}
-    missing = sorted(lacking - set(adapter.weights if adapter else ()))
+    missing = sorted(n for n in lacking - set(adapter.weights if adapter else ()) if not n.startswith(kind.unread))
     if missing and not allow_missing:
         raise ModelError(
             f"{name!r} has no weights for {_some(missing)} of {type(module).__name__}: they would be random numbers, "

@@ -6,7 +6,6 @@ import inspect
 from functools import cached_property
 from typing import Any
 
-import numpy as np
 from torch import nn
 
 from whence import cancel
@@ -15,30 +14,18 @@ from whence.core.packed import unpacked
 from whence.errors import InputError, ModelError
 from whence.extras import need
 from whence.models.attending import in_the_open
+from whence.models.embedding import ADVICE, Embeds
 from whence.models.example import Example
 from whence.models.inspecting import accepted_by, modules_in
-from whence.models.targets import AbstractTarget, Custom
 from whence.models.text import TextAdapter
 
 __all__ = ["SentenceEmbedder", "is_sentence_model", "opened"]
 
-EMBEDDING = "sentence_embedding"
-ADVICE = (
-    "pass a number, target=3 (that dimension), or a function of the outputs, "
-    f"target=lambda outputs: outputs[{EMBEDDING!r}] @ other, with other = torch.from_numpy(model.encode(text))"
-)
 NOISY = (nn.modules.dropout._DropoutNd, nn.modules.batchnorm._BatchNorm)
 
 
-class SentenceEmbedder(TextAdapter):
-    """The outputs are what the model's modules make of a text; `outputs["sentence_embedding"]` is what it encodes to.
-
-    An embedding has no number that says more than the others, so there is no default target.
-    """
-
-    task = "sentence-embedding"
-    fields = (EMBEDDING,)
-    classifies = False
+class SentenceEmbedder(Embeds, TextAdapter):
+    """The outputs are what the model's modules make of a text, its embedding among them."""
 
     def __init__(self, module: nn.Module, tokenizer: Any = None, **options: Any):
         super().__init__(module, tokenizer, **options)
@@ -88,29 +75,10 @@ class SentenceEmbedder(TextAdapter):
         with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
             return self.module(dict(inputs))
 
-    def default_target(self, example: Example) -> AbstractTarget:
-        """As good as any other, to measure how long one takes. Nobody is answered with it: see `aim`."""
-        return self.target(0)
-
-    def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
-        if choice is None:
-            raise InputError(f"an embedding has {self.dimensions} numbers, and none of them is its answer: {ADVICE}")
-        return super().aim(example, choice)
-
-    def target(self, choice: Any) -> AbstractTarget:
-        if isinstance(choice, (int, np.integer)) and not isinstance(choice, bool):
-            number = int(choice)
-            if not 0 <= number < self.dimensions:
-                raise InputError(f"the embedding has {self.dimensions} dimensions, and none of number {number}")
-
-            def dimension(outputs: Any) -> Any:
-                return outputs[EMBEDDING][:, number]
-
-            dimension.__name__ = f"dimension {number}"
-            return Custom(dimension)
-        if callable(choice) or isinstance(choice, Custom):
-            return super().target(choice)
-        raise InputError(f"{choice!r} is no target of a {self.task} model: {ADVICE}")
+    @property
+    def measure(self) -> str:
+        said = getattr(self.module, "similarity_fn_name", None) or "cosine"
+        return str(getattr(said, "value", said))
 
     @property
     def dimensions(self) -> int:

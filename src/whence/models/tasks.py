@@ -6,7 +6,20 @@ import inspect
 from typing import Any
 
 from whence.errors import UnknownNameError
-from whence.models import audio_text, choosing, documents, films, image, seeing, sound, telling, text, together, writing
+from whence.models import (
+    audio_text,
+    choosing,
+    documents,
+    embedding,
+    films,
+    image,
+    seeing,
+    sound,
+    telling,
+    text,
+    together,
+    writing,
+)
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 from whence.models.text import IDS
@@ -81,9 +94,11 @@ ADAPTERS: tuple[type[AbstractAdapter], ...] = (*(adapter for _, adapter in TASKS
 
 def kind_of(class_name: str, config: Any, task: str | None) -> tuple[str, type[AbstractAdapter]] | None:
     """The auto class and the adapter of a model; None where its name does not say what it does."""
+    if task == embedding.TASK:
+        return "AutoModel", embedding.TextEncoder
     if task is not None:
         if task not in TASKS:
-            raise UnknownNameError("task", task, TASKS)
+            raise UnknownNameError("task", task, [*TASKS, embedding.TASK])
         own = ((auto, adapter) for ending, auto, adapter in HEADS if class_name.endswith(ending))
         usual = kind_of(class_name, config, None)
         return next((row for row in (*own, usual) if row is not None and row[1].task == task), TASKS[task])

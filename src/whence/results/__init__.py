@@ -8,6 +8,7 @@ from whence.results.evaluation import Evaluation
 from whence.results.explanation import Explanation
 from whence.results.inside import Inside
 from whence.results.maps import AttentionMaps
+from whence.results.pair import Pair
 from whence.results.patched import Patching
 from whence.results.prediction import Corners, Part, Prediction, Word
 from whence.results.replaced import Replacement
@@ -25,6 +26,7 @@ __all__ = [
     "Evaluation",
     "Explanation",
     "Inside",
+    "Pair",
     "Part",
     "Patching",
     "Prediction",

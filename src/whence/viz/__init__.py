@@ -5,6 +5,7 @@
     whence.viz.overlay(exp), .panels(comparison)      # images
     whence.viz.curves(evaluation, "auac"), .intervals(evaluation, "auac")
     whence.viz.tcav_bars(result), .heat_map(maps, layer, head), .head_grid(maps), .conservation_flow(audit)
+    whence.viz.pair_map(pair)                         # what goes with what
 
 Each returns a `Figure`: shown in a notebook, saved as .svg (needs nothing), .pdf or .png (extra `viz`).
 """
@@ -17,6 +18,7 @@ from whence.viz.figure import Figure
 from whence.viz.heat_maps import grid as head_grid
 from whence.viz.heat_maps import heat_map
 from whence.viz.overlays import overlay, panels
+from whence.viz.pair_map import pair_map
 from whence.viz.ranking import bars
 from whence.viz.relevance_flow import conservation_flow
 from whence.viz.token_text import tokens
@@ -30,6 +32,7 @@ __all__ = [
     "heat_map",
     "intervals",
     "overlay",
+    "pair_map",
     "panels",
     "tcav_bars",
     "tokens",

@@ -14,7 +14,7 @@ from whence.viz.side_by_side import heading, name_of, special
 from whence.viz.terminal import header, receipt, shares, shown
 from whence.viz.typeset import pieces
 
-__all__ = ["CARD", "comparison", "fragment"]
+__all__ = ["CARD", "body", "comparison", "fragment", "sheet"]
 
 SHORT = 400
 """Tokens up to which each carries its style: some viewers of notebooks drop style sheets."""
@@ -28,10 +28,10 @@ CARD = (
 @draws(Explanation, "notebook")
 def fragment(exp: Explanation) -> str:
     """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
-    body = _body(exp, len(exp))
+    shown_as = body(exp, len(exp))
     notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
     notes += [receipt(exp)] if exp.conservation else []
-    return f'<div style="{CARD}">{_sheet(len(exp))}<div><b>{_safe(header(exp))}</b></div>{body}{_foot(notes)}</div>'
+    return f'<div style="{CARD}">{sheet(len(exp))}<div><b>{_safe(header(exp))}</b></div>{shown_as}{_foot(notes)}</div>'
 
 
 @draws(Comparison, "notebook")
@@ -44,15 +44,15 @@ def comparison(results: Comparison) -> str:
     rows = "".join(
         f'<tr><th style="text-align:left;vertical-align:top;white-space:nowrap;padding:0 1em 0 0;background:#fff">'
         f'{_safe(name_of(exp, results))}</th><td style="text-align:start;padding:0;background:#fff">'
-        f"{_body(exp, size)}</td></tr>"
+        f"{body(exp, size)}</td></tr>"
         for exp in results
     )
     table = f'<table style="border-collapse:collapse;color:#1b1f24;font-size:1em;line-height:1.9">{rows}</table>'
     notes = [special(results)] if special(results) else []
-    return f'<div style="{CARD}">{_sheet(size)}<div><b>{_safe(heading(results))}</b></div>{table}{_foot(notes)}</div>'
+    return f'<div style="{CARD}">{sheet(size)}<div><b>{_safe(heading(results))}</b></div>{table}{_foot(notes)}</div>'
 
 
-def _body(exp: Explanation, size: int) -> str:
+def body(exp: Explanation, size: int) -> str:
     """Tokens, a picture, or both; `size` is of all that is on the page."""
     made = [overlay(one).svg if one.is_image else _text(one, *_styles(size)) for one in shown(exp)]
     return made[0] if len(made) == 1 else "".join(f"<div>{one}</div>" for one in made) + _foot([shares(exp)])
@@ -106,7 +106,7 @@ def _name(level: int) -> str:
     return f"whence-{'f' if level > 0 else 'a'}{abs(level)}"
 
 
-def _sheet(size: int) -> str:
+def sheet(size: int) -> str:
     """The same rules in every fragment, so several on one page agree."""
     if size <= SHORT:
         return ""

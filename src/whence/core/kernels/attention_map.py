@@ -124,7 +124,7 @@ class AttentionOperator:
             return made
         if self.lse is not None and self._is_exchangeable(x):
             return self._exchanged(x)
-        return self._in_chunks(x)
+        return self.in_chunks(x)
 
     def _numbers(self) -> Tensor | None:
         """The mask as numbers to add."""
@@ -168,8 +168,8 @@ class AttentionOperator:
         made = turned(out[..., :width] * total.exp()[..., None])
         return made if groups == 1 else made.unflatten(1, (-1, groups)).sum(2)
 
-    def _in_chunks(self, x: Tensor) -> Tensor:
-        """Some queries at a time, all their keys at once: a softmax needs whole rows."""
+    def in_chunks(self, x: Tensor) -> Tensor:
+        """Pᵀ x by plain products. Some queries at a time, all their keys at once: a softmax needs whole rows."""
         batch, heads, _, _ = self.q.shape
         groups = self.group
         out = x.new_zeros(batch, heads // groups, self.k.shape[-2], x.shape[-1])

@@ -29,8 +29,11 @@ class _ConstantMap(torch.autograd.Function):
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None]:
         rest = dict(ctx.rest)
         held = dict(zip(rest.pop("names"), ctx.saved_tensors, strict=True))
+        operator = AttentionOperator(**held, **rest)
+        if torch.is_grad_enabled() and grad.requires_grad:  # this pass is differentiated in turn: no kernel knows how
+            return operator.in_chunks(grad), None
         with torch.no_grad():
-            return AttentionOperator(**held, **rest).transposed(grad), None
+            return operator.transposed(grad), None
 
 
 def with_constant_map(operator: AttentionOperator, v: Tensor) -> Tensor:

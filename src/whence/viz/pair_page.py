@@ -1,0 +1,99 @@
+"""A pair as one HTML file: both inputs with arcs between them, and the matrix; point at either to read its numbers."""
+
+from __future__ import annotations
+
+import html
+from typing import Any
+
+import numpy as np
+
+from whence.results import Explanation, Pair
+from whence.results.explanation_files import to_wire
+from whence.results.showing import draws
+from whence.viz.colour import scale_of
+from whence.viz.pair_text import heading, said
+from whence.viz.passages import named
+from whence.viz.report import document, shade
+from whence.viz.typeset import pieces
+
+__all__ = ["page"]
+
+ARCS = 12
+"""Pairs that have an arc while nothing is pointed at."""
+
+
+@draws(Pair, "html")
+def page(pair: Pair) -> str:
+    """Texts, pictures and numbers are in the page; its script draws arcs and matrix."""
+    title = " × ".join(text if len(text) <= 70 else text[:69] + "…" for text in said(pair))
+    body = (
+        f'<div id="whence-pair" class="w-board"><section class="w-card"><h3>{html.escape(heading(pair))}</h3>'
+        f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
+        f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
+        f'</section><section class="w-card"><h3>What goes with what</h3><div data-role="matrix"></div></section>'
+        f'<section class="w-card"><h3>The receipt</h3>{_receipt(pair)}</section></div>'
+    )
+    return document(title=title, body=body, data=data_of(pair), scripts=("base.js", "pair.js"), styles=("pair.css",))
+
+
+def data_of(pair: Pair) -> dict[str, Any]:
+    """Numbers in four digits, and what the features are called."""
+    return {
+        "matrix": [[_short(value) for value in row] for row in pair.matrix],
+        "left": _facts(pair.left),
+        "right": _facts(pair.right),
+        "arcs": ARCS,
+        "matches": [list(match) for match in pair.matches],
+    }
+
+
+def _facts(side: Explanation) -> dict[str, Any]:
+    scores = side.scores.reshape(-1)
+    return {"names": [named(side.feature(n)) for n in range(len(side))], "scores": [_short(value) for value in scores]}
+
+
+def _short(value: float) -> float | None:
+    return float(f"{value:.4g}") if np.isfinite(value) else None
+
+
+def _side(side: Explanation, which: str) -> str:
+    made = side.laid_out()
+    inner = _picture(made, which) if made.is_image else _text(made, which)
+    return f'<div class="w-side" data-side="{which}">{inner}</div>'
+
+
+def _text(side: Explanation, which: str) -> str:
+    scale = scale_of(side.scores)
+    spans = "".join(
+        f'{html.escape(piece.gap)}<span class="w-t {shade(float(score), scale)}'
+        f'{" w-s" if side.special and side.special[piece.token] else ""}" data-{which}="{piece.token}" tabindex="0">'
+        f"{html.escape(piece.text)}</span>"
+        for piece, score in zip(pieces(side), side.scores, strict=True)
+    )
+    return f'<p class="w-text" dir="auto">{spans}</p>'
+
+
+def _picture(side: Explanation, which: str) -> str:
+    """The picture with a square for each patch. Fills are attributes: the policy allows no styles in elements."""
+    rows, columns = side.scores.shape
+    scale = scale_of(side.scores)
+    squares = "".join(
+        f'<rect class="w-square w-{"against" if score < 0 else "for"}" data-{which}="{n}" tabindex="0" '
+        f'x="{n % columns}" y="{n // columns}" width="1" height="1" '
+        f'fill-opacity="{0.75 * min(1.0, abs(float(score)) / scale):.3f}"/>'
+        for n, score in enumerate(side.scores.reshape(-1))
+    )
+    source = to_wire(side)["image"]
+    image = f'<img src="{source}" alt="the picture that was compared">' if source else ""
+    grid = f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none">{squares}</svg>'
+    return f'<div class="w-seen">{image}{grid}</div>'
+
+
+def _receipt(pair: Pair) -> str:
+    receipt = pair.conservation
+    if receipt is None or not receipt.complete:
+        return f'<p class="w-quiet">{html.escape(str(receipt) if receipt else "none was made")}</p>'
+    rows = [("inputs × inputs: the matrix", receipt.inputs), *receipt.sinks.items(), ("similarity", receipt.target)]
+    cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{v:+.4f}</td></tr>" for n, v in rows)
+    note = f"error {receipt.error:+.1e}; sinks are biases, positions and constants of the model"
+    return f'<table class="w-table w-books">{cells}</table><p class="w-quiet">{html.escape(note)}</p>'
