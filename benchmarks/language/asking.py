@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -70,6 +71,10 @@ class Reader:
         self.seconds: dict[str, list[float]] = {}
         self.deadline = float("inf")
         """When a table ends with the cases it has."""
+
+    @property
+    def name(self) -> str:
+        return Path(self.model.name).name
 
     @property
     def late(self) -> bool:

@@ -132,7 +132,7 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
             break
     left = [method for method in methods if method not in lost]
     return {
-        "name": name, "model": reader.model.name, "seen": tried.total(), "cases": len(asked), "asked": asked,
+        "name": name, "model": reader.name, "seen": tried.total(), "cases": len(asked), "asked": asked,
         "documents": documents, "tried": dict(tried), "obeyed": dict(obeyed), "lost": lost,
         "made": {method: made[method] for method in left},
         "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in left},
@@ -191,7 +191,7 @@ def section(found: dict[str, Any]) -> str:
     lines = [
         f"### Injection: an instruction planted in one of {found['documents']} documents",
         "",
-        f"{Path(found['model']).name} obeyed in {found['cases']} of {found['seen']} prompts.{size} Obeyed of tried, by "
+        f"{found['model']} obeyed in {found['cases']} of {found['seen']} prompts.{size} Obeyed of tried, by "
         f"wording: {_tally(found, 0)}; by place in the document: {_tally(found, 1)}; by document: {_tally(found, 2)}.",
         "",
         f"| method | {' | '.join(MEASURES.values())} | its rank, median | sentence against `{BASE}`, paired | "

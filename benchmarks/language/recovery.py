@@ -88,7 +88,7 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
         if len(forward) % 10 == 0:
             print(f"{name}: {len(forward)} of {count} ({seen} seen)", flush=True)
     costs = {m: cost(reader.seconds[m][-len(forward) :], forward) for m in methods}
-    return {"name": name, "model": reader.model.name, "seen": seen, "cases": len(forward), "made": made, "cost": costs}
+    return {"name": name, "model": reader.name, "seen": seen, "cases": len(forward), "made": made, "cost": costs}
 
 
 def _judge(reader: Reader, asked: Asked, method: str, made: dict[str, list[float]]) -> None:
@@ -118,7 +118,7 @@ def section(found: dict[str, Any]) -> str:
     lines = [
         f"### {TITLES[kind]}{tried}",
         "",
-        f"{Path(found['model']).name}, {found['cases']} cases of the first {found['seen']}.",
+        f"{found['model']}, {found['cases']} cases of the first {found['seen']}.",
         "",
         f"| method | recovery − disruption | against `{BASE}`, paired | strongest token in the evidence | "
         "positive relevance in it | cost, forward passes |",

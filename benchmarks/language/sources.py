@@ -77,7 +77,7 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
             break
     left = [method for method in methods if method not in lost]
     return {
-        "name": name, "model": reader.model.name, "seen": seen, "cases": len(asked), "asked": asked, "lost": lost,
+        "name": name, "model": reader.name, "seen": seen, "cases": len(asked), "asked": asked, "lost": lost,
         "documents": documents, "subsets": subsets,
         "made": {method: made[method] for method in left}, "scores": {method: scores[method] for method in left},
         "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in left},
@@ -141,7 +141,7 @@ def section(found: dict[str, Any]) -> str:
     lines = [
         f"### Sources: the right paragraph among {found['documents']}, near-duplicates among them",
         "",
-        f"{Path(found['model']).name}, {found['cases']} answers with the right words in them of the first "
+        f"{found['model']}, {found['cases']} answers with the right words in them of the first "
         f"{found['seen']} questions; prompts of {_mean(found, 'tokens'):.0f} tokens.{_remark(found)}",
         "",
         NOTE,

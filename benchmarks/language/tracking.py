@@ -194,7 +194,7 @@ def measured(name: str, reader: Reader, data: Path | None, methods: tuple[str, .
         raise SystemExit(f"{name}: {reader.model.name} answers none of {seen} questions: train it for longer")
     costs = {row: cost(seconds[row], forward) for row in rows}
     return {
-        "name": name, "model": reader.model.name, "seen": seen, "cases": len(forward), "depths": depths, "made": made,
+        "name": name, "model": reader.name, "seen": seen, "cases": len(forward), "depths": depths, "made": made,
         "cost": costs,
     }  # fmt: skip
 
@@ -206,7 +206,7 @@ def section(found: dict[str, Any]) -> str:
     lines = [
         f"### {TITLES[found['name']]}",
         "",
-        f"{Path(found['model']).name}, {found['cases']} questions that it answers of the first {found['seen']}, with "
+        f"{found['model']}, {found['cases']} questions that it answers of the first {found['seen']}, with "
         f"{np.mean(found['depths']):.1f} lines that decide on average. The answer alone is explained, and words of the "
         "question do not take part. *Recovery@k*: of the k words (lines) that decide, the share among the k strongest. "
         "`flashtrace` is FlashTrace [arXiv 2602.01914], written anew, at the answer's own tokens as published, "

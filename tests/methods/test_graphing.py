@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import copy
+
 import numpy as np
 import pytest
 import torch
@@ -19,7 +21,7 @@ MODELS = {"bert": small.classifier, "llama": small.llama, "gpt2": small.gpt2}
 
 
 def made(kind):
-    return MODELS[kind]().double().eval(), small.wordpiece()
+    return copy.deepcopy(MODELS[kind]()).double().eval(), small.wordpiece()
 
 
 def sums(graph):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 
 import numpy as np
@@ -36,7 +37,7 @@ MODULES = {
 
 
 def made(name):
-    return MODELS[name]().double().eval(), small.wordpiece()
+    return copy.deepcopy(MODELS[name]()).double().eval(), small.wordpiece()
 
 
 def first(out):
@@ -186,7 +187,9 @@ def test_several_kinds_in_one_go_and_a_target_that_the_clean_input_decides():
 
 
 def test_encoder_and_decoder_have_rows_of_their_own():
-    found = whence.patch((small.t5().double().eval(), small.wordpiece()), CLEAN, CORRUPT, at="heads", truth=True)
+    found = whence.patch(
+        (copy.deepcopy(small.t5()).double().eval(), small.wordpiece()), CLEAN, CORRUPT, at="heads", truth=True
+    )
     assert len(found.effects) == 6  # two attentions in the encoder, and two in each of two blocks of the decoder
     assert "(1 of 2)" in found.row(2)
     assert np.isfinite(found.correlation)

@@ -240,7 +240,7 @@ def pooled(tokens: Tensor, mask: Tensor, pooling: Pooling) -> Tensor:
     return (tokens * shares[..., None]).sum(1)
 
 
-class _Side(Embeds):
+class _Tower(Embeds):
     """One side of a model that matches pictures with texts."""
 
     feature: ClassVar[str]
@@ -262,7 +262,7 @@ class _Side(Embeds):
         return {EMBEDDING: found if isinstance(found, Tensor) else field_of(found, "pooler_output")}
 
 
-class TextSide(_Side, TextAdapter):
+class TextSide(_Tower, TextAdapter):
     """Reads captions."""
 
     feature = "get_text_features"
@@ -280,7 +280,7 @@ class TextSide(_Side, TextAdapter):
         return super().encode_one(item, truncate=truncate)
 
 
-class PictureSide(_Side, AbstractImageReader):
+class PictureSide(_Tower, AbstractImageReader):
     """Reads pictures."""
 
     feature = "get_image_features"
