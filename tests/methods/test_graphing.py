@@ -95,7 +95,10 @@ def test_a_graph_keeps_the_strongest_edges_and_no_loose_ends():
     whole = whence.graph(made("llama"), TEXT, share=1.0, most=10**6)
     part = whence.graph(made("llama"), TEXT, share=0.5)
     assert 0 < len(part) < len(whole)
-    assert all(0.5 <= kept < 0.9 for kept in part.kept)
+    for n, kept in enumerate(part.kept):
+        carried, every = (sum(abs(e.weight) for e in g.edges if e.layer == n) for g in (part, whole))
+        assert kept == pytest.approx(carried / every)
+    assert max(part.kept) < 0.9
     assert set(part.edges) <= set(whole.edges)
     below, above = {(e.layer, e.source) for e in part.edges}, {(e.layer + 1, e.target) for e in part.edges}
     last = len(part.layers)
@@ -140,6 +143,7 @@ def test_what_was_written_is_a_target_too():
         ("bert", {"method": "attn_lrp"}, "differentiates its softmax"),
         ("bert", {"method": "gae"}, "has no relevance inside"),
         ("bert", {"share": 0.0}, "share"),
+        ("bert", {"at": "embedding"}, "not for graphs"),
     ],
 )
 def test_wrong_choices_are_told(model, options, message):

@@ -8,11 +8,12 @@ import sys
 import numpy as np
 import pytest
 import torch
+import transformers
 
 import whence
 from tests import small
 from whence.core.recipe import recipes
-from whence.errors import InputError, OptionError, UnknownNameError
+from whence.errors import InputError, ModelError, OptionError, UnknownNameError
 from whence.methods.patching import TwoRuns
 from whence.models.loading import load
 from whence.results.patched import pearson
@@ -244,3 +245,13 @@ def test_errors_say_what_to_type(options, error, words):
     given = {"clean": CLEAN, "corrupt": CORRUPT, **options}
     with pytest.raises(error, match=words):
         whence.patch(made("llama"), given.pop("clean"), given.pop("corrupt"), **given)
+
+
+def test_heads_in_windows_are_not_taken_for_heads():
+    config = transformers.SwinConfig(
+        image_size=32, patch_size=4, embed_dim=16, depths=[2, 2], num_heads=[2, 4], window_size=4, num_labels=3
+    )
+    net = transformers.SwinForImageClassification(config).eval()
+    clean, corrupt = ({"pixel_values": torch.rand(1, 3, 32, 32)} for _ in range(2))
+    with pytest.raises(ModelError, match="windows"):
+        whence.patch(net, clean, corrupt, target=0, at="heads", method="attribution")

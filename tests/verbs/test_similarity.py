@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 from importlib import import_module
 
 import numpy as np
 import pytest
 import torch
+import transformers
 from PIL import Image
 from typer.testing import CliRunner
 
@@ -17,6 +19,7 @@ from tests.models.test_sentences import SentenceTransformer
 from tests.reference import bilrp
 from whence.core import transposed
 from whence.errors import EmptyInputError, InputError, ModelError, OptionError
+from whence.methods.explaining import as_method
 
 pairing = import_module("whence.methods.pairing")  # `whence.methods` is also what `whence` calls its registry
 A, B = "a good movie", "the film was not bad"
@@ -360,3 +363,21 @@ def test_one_side_with_any_method_and_several_texts(encoder):
         alone = whence.explain(model, text, "gi", target=target)
         np.testing.assert_allclose(found.scores, alone.scores, atol=1e-6)
     assert whence.explain(model, A, "occlusion", target=target).target_score == pytest.approx(alone.target_score)
+
+
+@pytest.mark.parametrize("method", ["lrp", "attn_lrp"])
+def test_gated_encoders_go_side_by_side(method):
+    """A backward pass that is differentiated itself overwrites nothing."""
+    module = small.randomised(transformers.LlamaModel(small.llama().config))
+    adapter = whence.load((module, small.wordpiece()), task="sentence-embedding")
+    (example,), _ = adapter.encode("a witty movie")
+    with pairing.Embedded(adapter, as_method(method), example, "cosine") as one:
+        assert transposed.by_part(one._walk, one._numbers(), example.count).shape[0] == example.count
+
+
+def test_torch_keeps_its_switches_for_other_threads(encoder):
+    module, seen = copy.deepcopy(encoder[0]), set()
+    module.register_forward_hook(lambda *_: seen.add(torch.backends.cuda.flash_sdp_enabled()))
+    before = torch.backends.cuda.flash_sdp_enabled()
+    whence.similarity((module, encoder[1]), A, B, method="gi")
+    assert seen == {before}

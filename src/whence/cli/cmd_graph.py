@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Task, app
+from whence.cli.command import Device, Dtype, Remote, Task, app, target_of
 from whence.cli.screen import show
 
 __all__ = ["graph"]
@@ -33,7 +33,7 @@ def graph(
     import whence
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-    result = whence.graph(loaded, item, method, target, share=share, continuation=continuation)
+    result = whence.graph(loaded, item, method, target_of(target), share=share, continuation=continuation)
     if save is not None:
         typer.echo(f"wrote {result.save(save)}", err=True)
     if as_json:

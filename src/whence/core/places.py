@@ -89,10 +89,8 @@ class Place:
 
     def parted(self, tensor: Tensor) -> Tensor:
         """The value, or what is of its shape, part by part: (head, …), or (token, …) where there are no heads."""
-        if self.kind == "heads" and self.axis % tensor.dim() != tensor.dim() - 3:
-            raise ModelError(
-                f"the heads of {self.name} lie among its tokens and can't be told apart: use at='attentions'"
-            )
+        if self.kind == "heads" and (tensor.shape[:-3].numel() > 1 or self.axis % tensor.dim() != tensor.dim() - 3):
+            raise ModelError(f"the heads of {self.name} can't be told apart from its windows: use at='attentions'")
         return tensor.reshape(tensor.shape[-3] if self.kind == "heads" else tensor.shape[:-1].numel(), -1)
 
 
@@ -192,12 +190,12 @@ class PlaceWatch:
     def hooked(self) -> Iterator[None]:
         """Hooks that are gone when this ends, on blocks and on the modules that were named."""
         with ExitStack() as stack:
+            known = dict(self.module.named_modules())
+            for name in self.modules:  # before blocks: one that is named is not yet left then
+                stack.callback(known[name].register_forward_hook(self._gave(name)).remove)
             for block in layers_of(self.module):
                 stack.callback(block.register_forward_pre_hook(self._enters, with_kwargs=True).remove)
                 stack.callback(block.register_forward_hook(self._leaves).remove)
-            known = dict(self.module.named_modules())
-            for name in self.modules:
-                stack.callback(known[name].register_forward_hook(self._gave(name)).remove)
             if "experts" in self.kinds:
                 for expert, number, count in experts.listed(self.module):
                     stack.callback(expert.register_forward_hook(self._expert(number, count)).remove)

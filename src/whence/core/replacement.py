@@ -27,6 +27,7 @@ from whence.core.call import Call, Rule, mark_role, role_of
 from whence.core.capture import as_heads
 from whence.core.interception import Interception, as_it_is
 from whence.core.layout import Lane, Layout, layout_of, mark_layout
+from whence.core.numerics import widened
 from whence.core.propagation import Forward
 from whence.core.rules import products, softmax
 from whence.errors import InputError
@@ -124,7 +125,8 @@ class _Replacer:
         scores = softmax.attention_scores(q, k, **softmax.mask_arguments(a))
         v = softmax.repeated(v, q, a["enable_gqa"])
         # A query that may look nowhere gets nothing, as in fused attention.
-        return self._next(torch.softmax(scores, -1).nan_to_num()).to(v.dtype) @ v
+        # In float32: what half precision would round to zero is not masked.
+        return self._next(torch.softmax(widened(scores), -1).nan_to_num()).to(v.dtype) @ v
 
     # -- changing --------------------------------------------------------------------------------------------
 

@@ -44,6 +44,8 @@ def by_part(walk: Walk, numbers: Mapping[str, Tensor], count: int) -> Tensor:
         seed = torch.zeros_like(rows).requires_grad_()
         try:
             found = backward(rows, [leaf.tensor for leaf in leaves], start=[seed], keep=True, again=True)
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             raise CannotTranspose(str(error)) from error
     held = [(leaf, grad) for leaf, grad in zip(leaves, found, strict=True) if grad is not None and grad.requires_grad]
@@ -63,6 +65,8 @@ def by_part(walk: Walk, numbers: Mapping[str, Tensor], count: int) -> Tensor:
             (row,) = torch.autograd.grad(
                 [grad for _, grad in held], (seed,), directions, retain_graph=True, is_grads_batched=True
             )
+        except torch.OutOfMemoryError:
+            raise
         except RuntimeError as error:
             raise CannotTranspose(str(error)) from error
         made.append(row.flatten(1).cpu())

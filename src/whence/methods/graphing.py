@@ -11,12 +11,14 @@ backward pass for each node.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.ledger import wide_of
 from whence.core.places import Crossing, Place, inside
 from whence.core.recipe import Recipe
 from whence.errors import InputError, ModelError
@@ -27,6 +29,7 @@ from whence.models.attending import in_the_open
 from whence.models.example import Example, ExampleBatch
 from whence.progress import track
 from whence.results.attribution_graph import AttributionGraph, Edge
+from whence.stamp import versions
 
 __all__ = ["graphed"]
 
@@ -70,7 +73,7 @@ def graphed(
     layers = len(rows) - 1
     found = [_layer(n, seen.of("heads"), most) for n in track(range(layers), "edges", layers, show=progress)]
     relevance = torch.stack(rows)
-    constants, edges, kept = [], [], []
+    constants, edges, totals = [], [], []
     for n, own in enumerate(found):
         mlp = _added([_by_token(place) for place in seen.of("mlps") if place.layer == n], relevance[n])
         alone = relevance[n] - own.sent  # what a token hands on to itself, its MLP included
@@ -78,10 +81,10 @@ def graphed(
         single = [Edge(n, t, t, "mlp", float(w)) for t, w in enumerate(mlp)]
         single += [Edge(n, t, t, "skip", float(w)) for t, w in enumerate(alone - mlp)]
         total = own.total + sum(abs(e.weight) for e in single)
-        chosen, part = _strongest([*own.edges, *single], total, share, most)
-        edges += chosen
-        kept.append(part)
+        edges += _strongest([*own.edges, *single], total, share, most)
+        totals.append(total)
     joined = _connected(edges, layers)
+    carried = [sum(abs(e.weight) for e in joined if e.layer == n) for n in range(layers)]
     width = max((len(own.heads) for own in found), default=0)
     return AttributionGraph(
         relevance=relevance.cpu().numpy(),
@@ -90,12 +93,12 @@ def graphed(
         constants=torch.stack(constants).cpu().numpy(),
         layers=seen.layers,
         heads=np.array([own.heads + [0.0] * (width - len(own.heads)) for own in found]),
-        kept=tuple(kept),
+        kept=tuple(part / total if total else 1.0 for part, total in zip(carried, totals, strict=True)),
         target=scores.names[0],
         target_score=seen.target,
         method=method.name,
         text=aimed.text,
-        stamp=dict(model.facts()),
+        stamp={**model.facts(), **versions()},
     )
 
 
@@ -123,7 +126,7 @@ def _rows(seen: Crossing) -> list[Tensor]:
 def _by_token(place: Place) -> Tensor:
     """(token,)."""
     relevance = place.relevance
-    return relevance.sum(-1, dtype=torch.float64 if relevance.device.type != "mps" else None).reshape(-1)
+    return relevance.sum(-1, dtype=wide_of(relevance.device)).reshape(-1)
 
 
 def _added(parts: list[Tensor], like: Tensor) -> Tensor:
@@ -140,43 +143,43 @@ def _layer(number: int, heads: list[Place], most: int) -> _Layer:
     sums: list[float] = []
     sent, taken, total = torch.zeros(()), torch.zeros(()), 0.0
     for place in own:
-        weights = _weights(place)
-        sent, taken = sent + weights.sum((0, 1)), taken + weights.sum((0, 2))
-        total += float(weights.abs().sum())
-        places = weights.flatten().abs().topk(min(most, weights.numel())).indices
-        _, queries, keys = weights.shape
-        flat = weights.flatten()[places].tolist()
-        for place_, weight in zip(places.tolist(), flat, strict=True):
-            head, rest = divmod(place_, queries * keys)
-            edges.append(Edge(number, rest % keys, rest // keys, f"head {len(sums) + head}", weight))
-        sums += weights.sum((1, 2)).tolist()
+        for weights in _weights(place):
+            sent, taken = sent + weights.sum(0), taken + weights.sum(1)
+            total += float(weights.abs().sum())
+            sums.append(float(weights.sum()))
+            places = weights.flatten().abs().topk(min(most, weights.numel())).indices
+            flat, keys = weights.flatten()[places].tolist(), weights.shape[1]
+            for place_, weight in zip(places.tolist(), flat, strict=True):
+                edges.append(Edge(number, place_ % keys, place_ // keys, f"head {len(sums) - 1}", weight))
     return _Layer(edges, sums, sent, taken, total)
 
 
-def _weights(place: Place) -> Tensor:
-    """E (head, query, key), in double precision."""
+def _weights(place: Place) -> Iterator[Tensor]:
+    """E (query, key) of one head after the other, in double precision."""
     if place.mixing is None:
         raise ModelError(
             f"{place.name} attends within windows or in a way that could not be seen: a graph needs attention over "
             "all tokens. whence.explain(…, at='heads') works there"
         )
     probabilities, values = place.mixing()
-    wide = torch.float32 if probabilities.device.type == "mps" else torch.float64
-    if place.gradient is None:
-        return torch.zeros_like(probabilities, dtype=wide)
-    gradient = place.gradient.reshape(-1, *place.gradient.shape[-2:])
-    return probabilities.to(wide) * (gradient.to(wide) @ values.to(wide).transpose(-2, -1))
+    wide = wide_of(probabilities.device)
+    gradient = None if place.gradient is None else place.gradient.reshape(-1, *place.gradient.shape[-2:])
+    for head, weights in enumerate(probabilities):
+        if gradient is None:
+            yield torch.zeros_like(weights, dtype=wide)
+        else:
+            yield weights.to(wide) * (gradient[head].to(wide) @ values[head].to(wide).T)
 
 
-def _strongest(edges: list[Edge], total: float, share: float, most: int) -> tuple[list[Edge], float]:
-    """The strongest edges that carry `share` of the total together, and what they carry."""
+def _strongest(edges: list[Edge], total: float, share: float, most: int) -> list[Edge]:
+    """The strongest edges that carry `share` of the total together."""
     chosen, carried = [], 0.0
     for edge in sorted(edges, key=lambda e: -abs(e.weight))[:most]:
         if edge.weight == 0 or (total and carried >= share * total):
             break
         chosen.append(edge)
         carried += abs(edge.weight)
-    return chosen, carried / total if total else 1.0
+    return chosen
 
 
 def _connected(edges: list[Edge], layers: int) -> list[Edge]:

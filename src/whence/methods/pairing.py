@@ -11,16 +11,16 @@ is Σ_k max_l ê_k·ê'_l over the embeddings of tokens: once each k has its par
 
 from __future__ import annotations
 
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from contextlib import ExitStack
 from functools import cached_property
 from typing import Any
 
 import numpy as np
 import torch
 from torch import Tensor
-from torch.nn.attention import SDPBackend, sdpa_kernel
 
 from whence.core.propagation import Walk
+from whence.core.recipe import Recipe
 from whence.core.transposed import CannotTranspose, by_part
 from whence.errors import InputError, NumericsError
 from whence.methods.propagate import Propagate, explained
@@ -46,7 +46,7 @@ class Embedded:
         self.model, self.method, self.example, self.measure = model, method, example, measure
         self.batch: ExampleBatch = model.collate([example])
         self._walk = Walk(
-            model.forward, self.batch, targets=self._targets, recipe=method.resolved(), receipt=method.booked,
+            model.forward, self.batch, targets=self._targets, recipe=self._recipe(), receipt=method.booked,
             at=method.at,
         )  # fmt: skip
         self._shape = (1, 0)
@@ -61,8 +61,7 @@ class Embedded:
         self._held = ExitStack()
         try:
             self._held.enter_context(in_the_open(self.model.module))
-            with self._open_attention():
-                self._held.enter_context(self._walk)
+            self._held.enter_context(self._walk)
         except BaseException:
             self._held.close()
             raise
@@ -71,10 +70,13 @@ class Embedded:
     def __exit__(self, *error: object) -> None:
         self._held.close()
 
-    def _open_attention(self) -> AbstractContextManager[Any]:
-        """Where attention has its ordinary gradient: by operations whose backward pass has a derivative."""
-        fused = self.method.resolved().softmax == "gradient" and self.example.count <= LONGEST
-        return sdpa_kernel(SDPBackend.MATH) if fused else nullcontext()
+    def _recipe(self) -> Recipe:
+        """Where attention has its ordinary gradient: by operations whose backward pass has a derivative, as has that of
+        a softmax with a temperature. At 1 it is the same.
+        """
+        recipe = self.method.resolved()
+        written = recipe.softmax == "gradient" and self.example.count <= LONGEST
+        return recipe.but(name=recipe.name, softmax=1.0) if written else recipe
 
     @cached_property
     def raw(self) -> Tensor:

@@ -38,8 +38,8 @@ class AttributionGraph(Drawn):
     All edges out of a node sum to its relevance; all edges into a node, and what constants of the block (biases) add to
     it, do so too. Edges that carry little are left out: `kept` says how much is there.
 
-    >>> graph = AttributionGraph(np.array([[1.0, 2.0], [0.0, 3.0]]), (Edge(0, 0, 1, "head 0", 1.0),
-    ...                          Edge(0, 1, 1, "skip", 2.0)), ("a", "b"), np.zeros((1, 2)), layers=("block",))
+    >>> graph = AttributionGraph(np.array([[1.0, 2.0], [0.0, 3.0]]), (Edge(0, 1, 1, "skip", 2.0),
+    ...                          Edge(0, 0, 1, "head 0", 1.0)), ("a", "b"), np.zeros((1, 2)), layers=("block",))
     >>> graph.into(1, 1)[0].by, graph.out_of(0, 0)[0].weight
     ('skip', 1.0)
     """

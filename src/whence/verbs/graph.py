@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Annotated, Any
 
 from whence.core.recipe import Recipe
@@ -49,7 +50,10 @@ def graph(
     chosen = as_method(method, **options)
     if not isinstance(chosen, Propagate):
         raise InputError(f"method {chosen.name!r} has no relevance inside of a model: use 'exact', 'cp_lrp' or 'ah_ln'")
+    if chosen.at != "word":
+        raise InputError(f"at={chosen.at!r} is not for graphs: their first row is all that the first block reads")
     examples, single = adapter.encode(inputs, **encoding_of(adapter, truncate, continuation, generate))
     if not single:
         raise InputError("a graph is of one input: pass it by itself, not in a list")
-    return graphed(adapter, chosen, examples[0], target, share=share, most=most, progress=progress)
+    made = graphed(adapter, chosen, examples[0], target, share=share, most=most, progress=progress)
+    return replace(made, method=method) if isinstance(method, str) else made

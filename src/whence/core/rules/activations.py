@@ -132,6 +132,9 @@ def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str
     """Of y = [s(x)] · x · u."""
 
     def gradients(x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
+        if torch.is_grad_enabled():  # a pass that is differentiated itself: nothing may be overwritten
+            sloped = slope(x).to(grad.dtype) * grad * share
+            return sloped * u, sloped * x
         kernels = triton_kernels("triton_gate") if x.is_cuda else None
         if kernels is not None and name in kernels.SLOPES and kernels.takes(x, u, grad):
             found: tuple[Tensor, Tensor] = kernels.gradients(name, options, x, u, grad, share)
@@ -152,7 +155,8 @@ def _by_derivative(call: Call) -> Gradients:
 
     def gradients(x: Tensor, u: Tensor, grad: Tensor, share: float) -> tuple[Tensor, Tensor]:
         grad = grad if share == 1 else grad * share
-        return derivative(grad * u, x, **options), evaluate(x, **options).mul_(grad)
+        value = evaluate(x, **options)
+        return derivative(grad * u, x, **options), value * grad if torch.is_grad_enabled() else value.mul_(grad)
 
     return gradients
 
