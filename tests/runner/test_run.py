@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from dataclasses import replace
 
 import numpy as np
@@ -17,9 +18,15 @@ import whence
 from tests import small
 from tests.runner.conftest import files, records, sentences
 from whence.cli import app
-from whence.errors import InputError, MissingExtraError, UnknownNameError
+from whence.data.rows import Row
+from whence.errors import InputError, MissingExtraError, UnknownNameError, WhenceError
+from whence.methods.explaining import as_method
 from whence.runner import show, summary
+from whence.runner.attempts import note_of
+from whence.runner.encoding import Encoder
 from whence.runner.manifest import Journal, Manifest, locked
+from whence.runner.plan import Plan, Shard
+from whence.runner.work import Job, _Work
 
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
 
@@ -51,6 +58,43 @@ def test_a_finished_run_is_left_alone(sentiment, reviews, tmp_path):
     again = whence.run(reviews, model=sentiment, text="review", out=out)
     assert (again.fresh, again.rows) == (0, 60)
     assert files(out) == before
+
+
+@pytest.mark.parametrize("change", [lambda texts: ["another", *texts[1:]], lambda texts: [*texts, "more"] * 2])
+def test_a_finished_run_is_not_taken_for_one_of_other_rows(sentiment, tmp_path, change):
+    texts = sentences(20)
+    whence.run(texts, model=sentiment, out=tmp_path / "out", **SMALL)
+    assert whence.run(list(texts), model=sentiment, out=tmp_path / "out").fresh == 0
+    with pytest.raises(WhenceError):
+        whence.run(iter(change(texts)), model=sentiment, out=tmp_path / "out")
+    other = [*texts[:-1], "another"]
+    with pytest.raises(InputError, match="not those of the earlier run"):
+        whence.run(other, model=sentiment, out=tmp_path / "out")
+
+
+def test_nothing_is_encoded_beside_a_shard_that_is_done_with_care(sentiment, tmp_path, monkeypatch):
+    """The second of three shards was left by a process that died."""
+    rows = [[Row(16 * n + k, str(k), f"a film {k}") for k in range(16)] for n in range(3)]
+    shards = [Shard(n, own) for n, own in enumerate(rows)]
+    note_of(tmp_path, 1).write_text("{")
+    asked = []
+
+    def encode(own):
+        asked.append(own[0].number)
+        return Encoder(sentiment, {})(own)
+
+    job = Job(sentiment, as_method("random"), Plan(16, 16, 64, 16), tmp_path, token="x")
+    work = _Work(job, job.explainer(sentiment), encode)
+    careful = work._with_care
+
+    def slowly(window):
+        time.sleep(0.3)  # time enough for the next to be encoded
+        assert 32 not in asked
+        return careful(window)
+
+    monkeypatch.setattr(work, "_with_care", slowly)
+    assert [report.shard for report in work.reports(iter(shards), lambda rows: None)] == [0, 1, 2]
+    assert asked == [0, 16, 32]
 
 
 def test_half_precision_and_targets_by_row(sentiment, reviews, tmp_path):

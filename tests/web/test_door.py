@@ -88,6 +88,17 @@ def test_a_body_is_not_read_from_strangers(visitor):
     refused(visitor.post("/api/explain", content=long(), headers={"Content-Type": "application/json"}), 401, "no_token")
 
 
+def test_health_is_open_to_look_at_and_to_nothing_else(visitor):
+    assert visitor.get("/health").status_code in (200, 503)  # 503: the server of a test is never up
+    refused(visitor.post("/health", json={"text": "x" * 1000}), 401, "no_token")
+    refused(visitor.post("/health", json={}, headers={"Host": "evil.example"}), 421, "unknown_host")
+
+
+def test_cookies_of_others_may_be_malformed(visitor):
+    cookies = f'other={{"a": 1}}; {Door(TOKEN).cookie}={TOKEN}'
+    assert visitor.get("/api/info", headers={"Cookie": cookies}).status_code == 200
+
+
 def test_tokens_are_long_and_never_the_same():
     assert len({new_token() for _ in range(100)}) == 100
     assert min(len(new_token()) for _ in range(100)) >= 43

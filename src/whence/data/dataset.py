@@ -29,6 +29,9 @@ class AbstractDataset(ABC):
     def columns(self) -> list[str]:
         """The columns, as far as they are known."""
 
+    is_told_by_content = False
+    """Whether the fingerprint is of every byte: then data with the same one has the same rows."""
+
     @abstractmethod
     def fingerprint(self) -> dict[str, Any]:
         """What tells this data from other data."""

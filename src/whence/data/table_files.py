@@ -50,6 +50,8 @@ def format_of(path: Path) -> str | None:
 class ParquetDataset(AbstractDataset):
     """Parquet files, read row group by row group."""
 
+    is_told_by_content = True
+
     def __init__(self, paths: Sequence[Path], name: str):
         self.paths, self.name = list(paths), name
         _, self._parquet = need_parquet()
@@ -92,6 +94,8 @@ class LinesDataset(AbstractDataset):
     A .tsv without a header, with two columns, holds label TAB text. `wanted` are columns that a header may name.
     With `strict`, bytes that are no UTF-8 are an error; otherwise they spoil one row, not the run.
     """
+
+    is_told_by_content = True
 
     def __init__(
         self, paths: Sequence[Path], name: str, kind: str, *, wanted: Sequence[str] = (), strict: bool = False
@@ -220,6 +224,8 @@ def _plain(path: Path, file: Iterable[str]) -> Iterator[Record]:
 
 class ImageFolder(AbstractDataset):
     """Images under a folder in the order of their names; the folder an image is in is its label."""
+
+    is_told_by_content = True
 
     def __init__(self, paths: Sequence[Path], root: Path):
         self.paths, self.root, self.name = list(paths), root, str(root)

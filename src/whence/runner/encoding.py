@@ -108,6 +108,8 @@ class Beside:
     def __init__(self, here: Callable[[Sequence[Row]], list[Encoded]], light: bytes, count: int):
         self.here, self.light, self.ready = here, light, threading.Event()
         self.sides = [_Side(light) for _ in range(count)]
+        self._turn = threading.Lock()
+        """Whoever asks a process is the one who hears its answer."""
         threading.Thread(target=self._wait, daemon=True).start()
 
     def _wait(self) -> None:
@@ -117,6 +119,10 @@ class Beside:
     def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
         if not self.ready.is_set():
             return self.here(rows)
+        with self._turn:
+            return self._asked(rows)
+
+    def _asked(self, rows: Sequence[Row]) -> list[Encoded]:
         step = -(-len(rows) // len(self.sides))
         parts = [list(rows[n * step : (n + 1) * step]) for n in range(len(self.sides))]
         asked = [side.ask(part) for side, part in zip(self.sides, parts, strict=True)]

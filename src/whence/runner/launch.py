@@ -296,6 +296,7 @@ class _Launch:
             if not (self.manifest.complete and journal.rows == self.manifest.rows):
                 meter = self._explained(executor, journal, progress)
             else:
+                self._refuse_other(journal)
                 meter = Meter(journal.rows, journal.rows, False)
             return Run(
                 out, journal.rows, journal.failed, len(journal.done), meter.seconds, meter.done - meter.begun_with, True
@@ -325,6 +326,17 @@ class _Launch:
             self.job.out
         )
         return meter
+
+    def _refuse_other(self, journal: Journal) -> None:
+        """A finished run is one of this data: row by row, where nothing else tells it from other data."""
+        if self.source.is_told_by_content:
+            return
+        for shard in self._undone(journal):
+            raise InputError(
+                f"the run in {str(self.job.out)!r} was finished with {journal.rows} rows, and this data has row "
+                f"{shard.start} as well: choose another --out"
+            )
+        self._refuse_lost(journal)
 
     def _refuse_lost(self, journal: Journal) -> None:
         """Rows that are written are rows that were read, and as many as there were to read."""

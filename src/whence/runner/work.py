@@ -154,7 +154,8 @@ class _Work:
                     size, digest = writer.commit()
                     writer = None
                     self.begun.pop(window.shard.number).end()
-                    self.free.set()
+                    if window.attempt.is_careful:  # else one that comes next may be under way already
+                        self.free.set()
                     yield tally.report(window.shard, size, digest)
                     tally = _Tally()
                 progress(len(results))

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import secrets
-from http.cookies import CookieError, SimpleCookie
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
+from starlette.requests import cookie_parser
 from starlette.types import Scope
 
 from whence.errors import InputError
@@ -73,11 +73,7 @@ class Door:
         return secrets.compare_digest(given.encode("utf-8", "replace"), self._token.encode())
 
     def _in_cookie(self, headers: Headers) -> str:
-        try:
-            found = SimpleCookie(headers.get("cookie", "")).get(self.cookie)
-        except CookieError:
-            return ""
-        return str(found.value) if found else ""
+        return str(cookie_parser(headers.get("cookie", "")).get(self.cookie, ""))  # others' may be malformed
 
 
 def _in_address(query: bytes) -> str:

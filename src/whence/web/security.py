@@ -87,7 +87,7 @@ class Guard:
 
     def _let_in(self, scope: Scope) -> dict[str, str]:
         """Refuse whoever has no business here; headers for the others' answers."""
-        if scope["path"] == OPEN:
+        if scope["path"] == OPEN and scope["method"] not in WITH_BODY:
             return {}
         if self.hosts is not None and _host(Headers(scope=scope).get("host", "")) not in self.hosts:
             raise ApiError(
