@@ -15,6 +15,7 @@ from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 from whence.results.units import Units, groups_of
 
@@ -184,13 +185,12 @@ class Pair(Drawn):
     def load(cls, path: str | Path) -> Pair:
         """Read what `save` wrote as .json or .npz."""
         path = Path(path)
-        if path.suffix.lower() == ".json":
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        if path.suffix.lower() != ".npz":
-            raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
-        with np.load(path, allow_pickle=False) as data:
-            images = {name.removeprefix("image_"): data[name] for name in data.files if name.startswith("image_")}
-            return cls.from_dict({**json.loads(str(data["meta"])), "matrix": data["matrix"]}, images)
+        with reading(path, ".json", ".npz"):
+            if path.suffix.lower() == ".json":
+                return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            with np.load(path, allow_pickle=False) as data:
+                images = {name.removeprefix("image_"): data[name] for name in data.files if name.startswith("image_")}
+                return cls.from_dict({**json.loads(str(data["meta"])), "matrix": data["matrix"]}, images)
 
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} × {self.matrix.shape[1]}"
