@@ -103,7 +103,9 @@ def test_bundled_models(sentiment, digits):
 
 def test_a_bundled_encoder_asks_nobody_how_it_pools(monkeypatch):
     asked, saved_beside = [], doors.saved_beside
-    monkeypatch.setattr(doors, "saved_beside", lambda source, *rest: asked.append(source) or saved_beside(source, *rest))
+    monkeypatch.setattr(
+        doors, "saved_beside", lambda source, *rest: asked.append(source) or saved_beside(source, *rest)
+    )
     assert whence.load("sentiment", task="sentence-embedding").saved.pooling == "mean"
     assert [Path(source).is_dir() for source in asked] == [True]  # a name is one of the hub
 

@@ -120,7 +120,9 @@ def test_errors_say_what_to_pass(bert):
         whence.replace(bert, TEXT, "zero")
     with pytest.raises(InputError, match=r"not 0: pass heads=\[\(0, 3\)\]"):
         whence.replace(bert, TEXT, (0, 3))
-    with pytest.raises(InputError, match=r"layer 0, head 0 gave float, not a tensor: return a map of shape \(1, 5, 5\)"):
+    with pytest.raises(
+        InputError, match=r"layer 0, head 0 gave float, not a tensor: return a map of shape \(1, 5, 5\)"
+    ):
         whence.replace(bert, TEXT, {(0, 0): lambda observed, allowed: 0.5})
     with pytest.raises(InputError, match="is no map: pass an array of numbers"):
         whence.replace(bert, TEXT, {(0, 0): ["a", "b"]})

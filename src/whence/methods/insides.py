@@ -42,8 +42,8 @@ def places_in(model: AbstractAdapter, method: AbstractMethod, at: str | Sequence
     of_input = [place for place in asked if place in get_args(At)]
     if of_input:
         raise OptionError(
-            f"at={at!r}: {of_input[0]!r} is a place of the input, and can't stand in a list with places inside. Ask for "
-            f"it alone, at={of_input[0]!r}"
+            f"at={at!r}: {of_input[0]!r} is a place of the input, and can't stand in a list with places inside. Ask "
+            f"for it alone, at={of_input[0]!r}"
         )
     known = [name for name, _ in model.module.named_modules() if name]
     for place in asked:
