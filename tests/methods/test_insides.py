@@ -239,6 +239,11 @@ def test_a_block_that_runs_twice_is_two_layers():
     [
         ({"at": "haeds"}, OptionError, r"Did you mean 'heads'\?"),
         ({"at": ["heads", "wrod"]}, OptionError, "is no place"),
+        (
+            {"at": ["layers", "embedding"]},
+            OptionError,
+            "'embedding' is a place of the input, and can't stand in a list",
+        ),
         ({"at": 3}, OptionError, "at=3 is no place"),
         ({"at": "heads", "method": "rollout"}, InputError, "use method='lrp'"),
         ({"at": "experts"}, InputError, "no experts were seen"),

@@ -15,7 +15,7 @@ from transformers.models.auto import modeling_auto
 import whence
 from tests import small
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
-from whence.models import tasks
+from whence.models import doors, tasks
 
 
 @pytest.fixture
@@ -99,6 +99,15 @@ def test_bundled_models(sentiment, digits):
     assert {name for name, _ in exp.top(2)} == {"gorgeous", "witty"}
     assert whence.explain(sentiment, "a dull, boring, lifeless movie").prediction.label == "negative"
     assert digits.labels[:2] == ("0", "1")
+
+
+def test_a_bundled_encoder_asks_nobody_how_it_pools(monkeypatch):
+    asked, saved_beside = [], doors.saved_beside
+    monkeypatch.setattr(
+        doors, "saved_beside", lambda source, *rest: asked.append(source) or saved_beside(source, *rest)
+    )
+    assert whence.load("sentiment", task="sentence-embedding").saved.pooling == "mean"
+    assert [Path(source).is_dir() for source in asked] == [True]  # a name is one of the hub
 
 
 def test_every_class_that_transformers_lists_for_a_task_is_taken_for_it():

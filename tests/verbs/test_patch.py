@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import copy
+import gc
 import sys
+import weakref
 
 import numpy as np
 import pytest
@@ -12,6 +14,7 @@ import transformers
 
 import whence
 from tests import small
+from whence.core.overwriting import Overwrite
 from whence.core.recipe import recipes
 from whence.errors import InputError, ModelError, OptionError, UnknownNameError
 from whence.methods.patching import TwoRuns
@@ -169,6 +172,43 @@ def test_a_batch_of_patches_is_what_each_is_alone(monkeypatch):
     np.testing.assert_allclose(together.effects, alone.effects, atol=1e-9)
 
 
+def test_masks_are_made_for_one_batch_at_a_time(monkeypatch):
+    """All at once they are cells × places × parts: gigabytes, for a model of any size."""
+    patching, sizes = sys.modules[TwoRuns.__module__], []
+
+    def watched(values, where):
+        sizes.append((where.untyped_storage().nbytes(), where.numel()))
+        return Overwrite(values, where)
+
+    monkeypatch.setattr(patching, "Overwrite", watched)
+    monkeypatch.setattr(patching, "budget_of", lambda *_: 15)  # two at a time
+    whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="heads", method="activation")
+    assert len(sizes) == 4
+    assert all(held == shown for held, shown in sizes)
+
+
+def test_one_pass_of_a_path_is_held_at_a_time(monkeypatch):
+    passes, alive, crossed = [], [], TwoRuns._crossed
+
+    def watched(runs, *args):
+        gc.collect()
+        alive.append(sum(seen() is not None for seen in passes))
+        seen = crossed(runs, *args)
+        passes.append(weakref.ref(seen))
+        return seen
+
+    monkeypatch.setattr(TwoRuns, "_crossed", watched)
+    monkeypatch.setattr(TwoRuns, "estimated", lambda *_: pytest.fail("the estimate of one pass is not asked for"))
+    whence.patch(made("llama"), CLEAN, CORRUPT, method="integrated_gradients", steps=4)
+    assert max(alive) <= 2  # both runs
+
+
+def test_lrp_is_the_default_recipe_as_everywhere():
+    found, exact = (whence.patch(made("llama"), CLEAN, CORRUPT, method=method) for method in ("lrp", "exact"))
+    np.testing.assert_array_equal(found.effects, exact.effects)
+    assert (found.method, found.options) == ("lrp", {"recipe": "exact"})
+
+
 def test_a_function_that_was_written_for_one_input_is_a_target_too():
     one = lambda outputs: outputs.logits[0, -1, 7]
     many = lambda outputs: outputs.logits[:, -1, 7]
@@ -235,6 +275,7 @@ def test_the_model_is_left_as_it_was():
         ({"corrupt": "a dull movie"}, InputError, "has 7 tokens and the corrupt one 5"),
         ({"at": "head"}, OptionError, "Did you mean 'heads'"),
         ({"at": []}, InputError, "names no places"),
+        ({"at": None}, OptionError, "at=None is not 'heads'"),
         ({"method": "relpp"}, UnknownNameError, "Did you mean 'relp'"),
         ({"into": "both"}, OptionError, "into='both'"),
         ({"clean": ["a", "b"]}, InputError, "list of 2"),

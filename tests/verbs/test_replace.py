@@ -100,6 +100,7 @@ def test_a_list_in_a_list_out_and_nothing_is_left_behind(bert):
     first, second = whence.replace(bert, [TEXT, "good"], [(0, 0)])
     assert first.after != second.after
     assert whence.replace(bert, "good", [(0, 0)]).before == second.before
+    assert whence.replace(bert, "good", [[0, 0]]).after == second.after
 
 
 def test_errors_say_what_to_pass(bert):
@@ -111,6 +112,20 @@ def test_errors_say_what_to_pass(bert):
         whence.replace(bert, TEXT, [(0, 4)])
     with pytest.raises(InputError, match=r"heads are \(layer, head\)"):
         whence.replace(bert, TEXT, heads={3: "zero"})
+    with pytest.raises(InputError, match="nothing is replaced: pass heads="):
+        whence.replace(bert, TEXT, None)
+    with pytest.raises(InputError, match=r"layers=2 is no list of layers: pass layers=\[2\]"):
+        whence.replace(bert, TEXT, layers=2)
+    with pytest.raises(InputError, match=r"heads='zero' is no list of heads: pass heads=\[\(0, 3\)\]"):
+        whence.replace(bert, TEXT, "zero")
+    with pytest.raises(InputError, match=r"not 0: pass heads=\[\(0, 3\)\]"):
+        whence.replace(bert, TEXT, (0, 3))
+    with pytest.raises(
+        InputError, match=r"layer 0, head 0 gave float, not a tensor: return a map of shape \(1, 5, 5\)"
+    ):
+        whence.replace(bert, TEXT, {(0, 0): lambda observed, allowed: 0.5})
+    with pytest.raises(InputError, match="is no map: pass an array of numbers"):
+        whence.replace(bert, TEXT, {(0, 0): ["a", "b"]})
     with pytest.raises(InputError, match="'zero' or 'mean'"):
         whence.replace(bert, TEXT, heads={(0, 0): "nothing"})
     specimen = build("image-classification", "swin")

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import copy
 import json
+import pickle
 from importlib import import_module
 
 import numpy as np
+import pandas as pd
 import pytest
 import torch
 import transformers
@@ -119,6 +121,20 @@ def test_a_list_gives_what_single_ones_give(encoder):
         np.testing.assert_allclose(pair.matrix, alone.matrix, atol=1e-6)
         np.testing.assert_allclose(pair.left.scores, alone.left.scores, atol=1e-6)
         assert (pair.index, alone.index) == (texts.index(text), None)
+
+
+@pytest.mark.parametrize("several", [np.array, pd.Series, iter, tuple], ids=["array", "series", "generator", "tuple"])
+def test_several_texts_in_any_form(encoder, several):
+    texts = [B, "a film"]
+    found = whence.similarity(encoder, A, several(texts))
+    assert [pair.score for pair in found] == [pair.score for pair in whence.similarity(encoder, A, texts)]
+    assert [hit.index for hit in whence.retrieve(encoder, B, several(texts))] == [0, 1]
+    with pytest.raises(InputError, match="single input"):
+        whence.similarity(encoder, several(texts), B)
+
+
+def test_an_array_of_numbers_is_a_picture(clip, picture):
+    assert isinstance(whence.similarity(clip, A, np.asarray(picture)), whence.Pair)
 
 
 def test_padding_changes_nothing(encoder):
@@ -294,6 +310,12 @@ def test_words_special_tokens_and_the_strongest(encoder):
     bare = pair.without_special()
     assert bare.tokens[1] == ("the", "film", "was", "not", "bad")
     assert bare.matrix.shape == (len(bare.left), 5)
+    # sums of float32 cells of size 1
+    assert bare.matrix.sum() + bare.left_out == pytest.approx(bare.conservation.inputs, abs=1e-5)
+    assert abs(bare.left_out) > 1e-3
+    assert bare.without_special().left_out == bare.left_out
+    assert f"left out: {bare.left_out:+.4f}" in str(bare)
+    assert whence.Pair.from_dict(bare.to_dict()).left_out == bare.left_out
     i, j = pair.strongest(1)[0]
     assert np.abs(pair.matrix).max() == abs(pair.matrix[i, j])
 
@@ -353,6 +375,8 @@ def test_refusals_say_what_to_type(encoder):
         whence.load((small.t5(), small.wordpiece()), task="sentence-embedding")
     with pytest.raises(InputError, match="measured by 'cosine' or 'dot'"):
         whence.explain(whence.load(encoder, task="sentence-embedding"), A, target=whence.similar_to(B, "maxsim"))
+    with pytest.raises(InputError, match=r"similar_to takes one input, not a list of 2: whence\.similar_to\(text\)"):
+        whence.explain(whence.load(encoder, task="sentence-embedding"), A, target=whence.similar_to([A, B]))
 
 
 def test_one_side_with_any_method_and_several_texts(encoder):
@@ -381,3 +405,12 @@ def test_torch_keeps_its_switches_for_other_threads(encoder):
     before = torch.backends.cuda.flash_sdp_enabled()
     whence.similarity((module, encoder[1]), A, B, method="gi")
     assert seen == {before}
+
+
+def test_the_target_goes_to_other_processes(encoder):
+    model = whence.load(encoder, task="sentence-embedding")
+    target = whence.similar_to(B, "dot")
+    here = whence.explain(model, A, "gi", target=target)  # it now holds what it made of this model
+    there = pickle.loads(pickle.dumps(target))
+    assert there == target
+    assert whence.explain(model, A, "gi", target=there).target_score == here.target_score

@@ -173,14 +173,19 @@ def _as_it_was(heads: Tensor, found: Tensor, layout: Layout | None) -> Tensor:
 
 
 def _fitted(change: MapChange, seen: Tensor, allowed: Tensor, where: str) -> Tensor:
-    new = change if isinstance(change, Tensor) else change(seen, allowed)
+    new: Any = change if isinstance(change, Tensor) else change(seen, allowed)
+    if not isinstance(new, Tensor):
+        raise InputError(
+            f"the function for {where} gave {type(new).__name__}, not a tensor: return a map of shape "
+            f"{tuple(seen.shape)}, such as torch.full_like(observed, 0.5)"
+        )
     try:
-        new = new.expand(seen.shape)
+        fitted = new.expand(seen.shape)
     except RuntimeError:
         raise InputError(
             f"{where} has maps of shape {tuple(seen.shape)}; the replacement has {tuple(new.shape)}"
         ) from None
-    return torch.where(allowed, new, torch.zeros((), dtype=new.dtype, device=new.device))
+    return torch.where(allowed, fitted, torch.zeros((), dtype=new.dtype, device=new.device))
 
 
 def _mode(batch: Batch, replacer: _Replacer) -> tuple[Interception, dict[str, Any]]:

@@ -39,6 +39,12 @@ def places_in(model: AbstractAdapter, method: AbstractMethod, at: str | Sequence
         )
     if method.at != "word":
         raise OptionError(f"at={at!r} goes with the method's own at='word', not with {method.at!r}")
+    of_input = [place for place in asked if place in get_args(At)]
+    if of_input:
+        raise OptionError(
+            f"at={at!r}: {of_input[0]!r} is a place of the input, and can't stand in a list with places inside. Ask "
+            f"for it alone, at={of_input[0]!r}"
+        )
     known = [name for name, _ in model.module.named_modules() if name]
     for place in asked:
         if place not in KINDS and place not in known:

@@ -13,7 +13,7 @@ An estimate costs two passes there and back for all places together, the truth a
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -28,6 +28,7 @@ from whence.core.overwriting import Overwrite, overwritten
 from whence.core.places import Crossing, inside
 from whence.core.recipe import Recipe, recipes
 from whence.errors import InputError, ModelError, UnknownNameError
+from whence.methods.propagate import DEFAULT_RECIPE
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.attending import in_the_open
@@ -44,6 +45,7 @@ attention held constant, as in `exact`, a place that acts through queries or key
 that says which token came before, in every induction circuit."""
 PATH = "integrated_gradients"
 TRUTH = "activation"
+DEFAULT = "lrp"
 ESTIMATES = {"relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
 """Methods that estimate, and the recipe of each. Any other recipe is one too."""
 
@@ -54,8 +56,10 @@ def recipe_of(method: str | Recipe) -> Recipe:
         return method
     if method in ESTIMATES or method == TRUTH:
         return ESTIMATES.get(method, recipes["gi"])
+    if method == DEFAULT:
+        return recipes[DEFAULT_RECIPE]
     if method not in recipes:
-        raise UnknownNameError("way to patch", method, [*ESTIMATES, TRUTH, *recipes])
+        raise UnknownNameError("way to patch", method, [*ESTIMATES, TRUTH, DEFAULT, *recipes])
     return recipes[method]
 
 
@@ -131,7 +135,7 @@ class TwoRuns:
 
     def estimated(self, kind: str) -> np.ndarray:
         """(other − own) · gradient under the recipe, summed over each part of each place: (place, part)."""
-        return self._effects(kind, [self.here])
+        return self._effects(kind, self.here)
 
     def along(self, kinds: Sequence[str], steps: int) -> dict[str, np.ndarray]:
         """The same with the mean gradient at `steps` points between the embeddings of both inputs."""
@@ -139,30 +143,32 @@ class TwoRuns:
         own, other = ends if self.into == "clean" else ends[::-1]
         if [v.shape for v in own] != [v.shape for v in other]:
             raise ModelError("the model looks other things up for the corrupt input than for the clean one")
-        passes = []
-        for step in track(range(steps), PATH, steps):
-            share = (step + 0.5) / steps
 
-            def between(leaf: Leaf, number: int, share: float = share) -> Tensor:
+        def effects_at(share: float) -> dict[str, np.ndarray]:
+            def between(leaf: Leaf, number: int) -> Tensor:
                 return torch.lerp(own[number], other[number], share).to(leaf.tensor)
 
-            passes.append(self._crossed(self.into, between))
-        return {kind: self._effects(kind, passes) for kind in kinds}
+            seen = self._crossed(self.into, between)
+            return {kind: self._effects(kind, seen) for kind in kinds}
+
+        # Effects of each point are added up, so that no more than one pass is held at a time.
+        total: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+        for step in track(range(steps), PATH, steps):
+            for kind, effects in effects_at((step + 0.5) / steps).items():
+                total[kind] = total[kind] + effects / steps
+        return total
 
     def _leaves(self, run: str) -> list[Tensor]:
         batch = self.model.collate([self.examples[run]], [self.aim])
         return leaves_of(self.model.forward, batch)
 
-    def _effects(self, kind: str, passes: Sequence[Crossing]) -> np.ndarray:
+    def _effects(self, kind: str, slopes: Crossing) -> np.ndarray:
+        """(other − own) · gradient, with the gradients of any pass."""
         rows = []
-        every = zip(*(crossing.of(kind) for crossing in passes), strict=True)
-        for own, other, slopes in zip(self.here.of(kind), self.other.of(kind), every, strict=True):
+        for own, other, slope in zip(self.here.of(kind), self.other.of(kind), slopes.of(kind), strict=True):
             moved = widened(own.parted(other.value)) - widened(own.parted(own.value))
-            total = torch.zeros(len(moved), dtype=moved.dtype, device=moved.device)
-            for slope in slopes:
-                if slope.gradient is not None:
-                    total = total + (moved * widened(own.parted(slope.gradient))).sum(1) / len(passes)
-            rows.append(total.cpu().double().numpy())
+            gradient = 0.0 if slope.gradient is None else widened(own.parted(slope.gradient))
+            rows.append((moved * gradient).sum(1).cpu().double().numpy())
         return _stacked(rows)
 
     # -- the truth -------------------------------------------------------------------------------------------
@@ -179,10 +185,15 @@ class TwoRuns:
         found = _stacked([np.zeros(count) for count in parts])
         if not cells:
             return found
-        where = torch.zeros(len(cells), len(parts), max(parts), dtype=torch.bool)
-        for n, (place, part) in enumerate(cells):
-            where[n, place, part] = True
-        scores = self.scored({kind: where}, progress=progress)
+
+        def one_each(rows: slice) -> dict[str, Tensor]:
+            chosen = cells[rows]
+            where = torch.zeros(len(chosen), len(parts), max(parts), dtype=torch.bool)
+            for n, cell in enumerate(chosen):
+                where[(n, *cell)] = True
+            return {kind: where}
+
+        scores = self._scored([kind], len(cells), one_each, progress)
         for cell, score in zip(cells, scores, strict=True):
             found[cell] = score - self.here.target
         return found
@@ -190,7 +201,13 @@ class TwoRuns:
     def scored(self, where: Mapping[str, Tensor], *, progress: bool | None = False) -> np.ndarray:
         """The target of the run with places overwritten, in many ways: by kind, (way, place, part), bool."""
         ways = len(next(iter(where.values())))
-        held = {kind: [place.parted(place.value) for place in self.other.of(kind)] for kind in where}
+        return self._scored(where, ways, lambda rows: {kind: mask[rows] for kind, mask in where.items()}, progress)
+
+    def _scored(
+        self, kinds: Iterable[str], ways: int, where: Callable[[slice], Mapping[str, Tensor]], progress: bool | None
+    ) -> np.ndarray:
+        """`scored` with masks that are made for the rows of a batch: all of them are cells × places × parts."""
+        held = {kind: [place.parted(place.value) for place in self.other.of(kind)] for kind in kinds}
         size = max(1, budget_of(self.model.device, "explain") // self.example.cost)
         if self.model.beside([self.example]) == "alone":
             size = 1
@@ -198,18 +215,16 @@ class TwoRuns:
         found: list[float] = []
         for rows in track(chunks, TRUTH, ways, [rows.stop - rows.start for rows in chunks], show=progress):
             try:
-                found += self._overwritten(held, where, rows)
+                found += self._overwritten(held, where(rows))
             except CannotSplit:  # experts mix the rows of a batch, or the target was written for one input
                 for n in range(rows.start, rows.stop):
-                    found += self._overwritten(held, where, slice(n, n + 1))
+                    found += self._overwritten(held, where(slice(n, n + 1)))
         return np.array(found)
 
-    def _overwritten(
-        self, held: Mapping[str, Sequence[Tensor]], where: Mapping[str, Tensor], rows: slice
-    ) -> list[float]:
-        count = rows.stop - rows.start
+    def _overwritten(self, held: Mapping[str, Sequence[Tensor]], where: Mapping[str, Tensor]) -> list[float]:
+        count = len(next(iter(where.values())))
         batch = self.model.collate([self.example] * count, [self.aim] * count)
-        by = {kind: Overwrite(held[kind], mask[rows]) for kind, mask in where.items()}
+        by = {kind: Overwrite(held[kind], mask) for kind, mask in where.items()}
         with in_the_open(self.model.module):
             scores = overwritten(self.model.forward, batch, module=self.model.module, target=self._target(batch), by=by)
         return [float(score) for score in scores]

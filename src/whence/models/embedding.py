@@ -72,6 +72,9 @@ class SimilarTo:
     made: WeakKeyDictionary[Embeds, Custom] = field(default_factory=WeakKeyDictionary, compare=False, repr=False)
     """The function for each model that was asked: one for all inputs, so that they stand in one batch."""
 
+    def __reduce__(self) -> tuple[Any, ...]:
+        return SimilarTo, (self.other, self.measure)  # another process has other models
+
 
 def similar_to(other: Any, measure: Measure | None = None) -> SimilarTo:
     """Explain the similarity to another input, which is held constant: one backward pass for each explained input.
@@ -160,7 +163,13 @@ class Embeds(AbstractAdapter):
         if measure not in ("cosine", "dot"):
             raise InputError(f"a target is measured by 'cosine' or 'dot', not by {measure!r}: use whence.similarity")
         side = self.side_for(choice.other)
-        (example,), _ = side.encode(choice.other)
+        examples, single = side.encode(choice.other)
+        if not single:
+            raise InputError(
+                f"similar_to takes one input, not a list of {len(examples)}: whence.similar_to(text), for one at a "
+                "time, or whence.similarity(model, a, [text, …]) for pairs with each"
+            )
+        (example,) = examples
         other = side.embedded([example])[0][0]
         if measure == "cosine":
             other = other / torch.linalg.vector_norm(other)

@@ -95,7 +95,7 @@ def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str
         try:
             found, kind, source, hub = _from_files(name, task, *read)
             if kind is embedding.TextEncoder:
-                options = {**options, "saved": doors.saved_beside(name, revision)}
+                options = {**options, "saved": doors.saved_beside(source, revision)}
             return _made(kind, found, _companion(kind, source, hub, name), name, options)
         except ModelError as error:
             # What a repository of the hub holds is asked only where it is no model: each question is a wait.

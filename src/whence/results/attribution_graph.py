@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 
 __all__ = ["AttributionGraph", "Edge"]
@@ -157,12 +158,9 @@ class AttributionGraph(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> AttributionGraph:
         """Read what `save` wrote as .json."""
-        try:
-            return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
-        except FileNotFoundError:
-            raise InputError(f"no such graph: {str(path)!r}") from None
-        except (json.JSONDecodeError, UnicodeDecodeError, KeyError, TypeError, ValueError) as error:
-            raise InputError(f"{str(path)!r} holds no graph: {error}") from None
+        path = Path(path)
+        with reading(path, ".json"):
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __repr__(self) -> str:
         rows, tokens = self.relevance.shape

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 from whence.results.trace import Trace
 
@@ -142,7 +143,9 @@ class Citations(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Citations:
         """Read what `save` wrote as .json."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        path = Path(path)
+        with reading(path, ".json"):
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name!r} {share:.0%}" for name, share in self.top(2))

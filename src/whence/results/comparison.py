@@ -11,6 +11,7 @@ from typing import Any, overload
 from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.explanation import Explanation
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 
 __all__ = ["Comparison"]
@@ -68,11 +69,20 @@ class Comparison(Drawn, Sequence[Explanation]):
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> Comparison:
+        if not isinstance(data, dict) or "explanations" not in data:
+            raise InputError("this file holds no comparison; read a single explanation with whence.Explanation.load")
         return cls(tuple(Explanation.from_dict(part) for part in data["explanations"]))
 
     def save(self, path: str | Path) -> Path:
         """Write to `path`; the suffix decides the format, as for a single explanation."""
         return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)})
+
+    @classmethod
+    def load(cls, path: str | Path) -> Comparison:
+        """Read what `save` wrote as .json."""
+        path = Path(path)
+        with reading(path, ".json"):
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.methods)} for {', '.join(map(repr, self.targets))}>"

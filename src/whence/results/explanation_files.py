@@ -6,8 +6,6 @@ import base64
 import io
 import json
 import math
-import zipfile
-import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
@@ -19,6 +17,7 @@ from whence import cancel
 from whence.errors import InputError
 from whence.results.conservation import Conservation
 from whence.results.prediction import Part, Prediction
+from whence.results.reading import reading
 
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
@@ -26,13 +25,6 @@ if TYPE_CHECKING:
 __all__ = ["from_dict", "load", "opened", "to_dict", "to_json", "to_npz", "to_wire"]
 
 FORMAT = 2
-SMALL, RATIO = 64 * 2**20, 100
-"""Bytes that any file may take in memory, and how many times its own size a larger one may."""
-BROKEN = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, EOFError, RecursionError, MemoryError,
-    NotImplementedError, zipfile.BadZipFile, zlib.error,
-)  # fmt: skip
-"""What reading a file of any content may raise."""
 T = TypeVar("T")
 
 
@@ -53,6 +45,8 @@ def to_dict(exp: Explanation) -> dict[str, Any]:
 
 
 def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | None = None) -> Explanation:
+    if "explanations" in data:
+        raise InputError("this file holds a comparison: read it with whence.Comparison.load")
     if data.get("format") != FORMAT:
         raise InputError(f"this file has format {data.get('format')!r}; this version of whence reads format {FORMAT}")
     known = {f.name for f in fields(cls)}
@@ -123,29 +117,10 @@ def load(cls: type[Explanation], path: Path) -> Explanation:
 
 def opened(path: Path, made: Callable[[dict[str, Any], np.ndarray | None], T]) -> T:
     """What `made` makes of the values and the image in a file that `save` wrote. Any other file is refused."""
-    kind = path.suffix.lower()
-    if kind not in (".json", ".npz"):
-        raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
-    try:
-        if kind == ".json":
+    with reading(path, ".json", ".npz"):
+        if path.suffix.lower() == ".json":
             return made(json.loads(path.read_text(encoding="utf-8")), None)
-        _refuse_bomb(path)
         with np.load(path, allow_pickle=False) as data:
             meta = json.loads(str(data["meta"]))
             image = data["image"] if "image" in data.files else None
             return made({**meta, "scores": data["scores"]}, image)
-    except InputError:
-        raise
-    except FileNotFoundError:
-        raise InputError(f"no such file: {str(path)!r}") from None
-    except BROKEN as error:
-        why = f"{type(error).__name__}: {str(error)[:200]}"
-        raise InputError(f"{path.name!r} is damaged, or no result of whence ({why})") from None
-
-
-def _refuse_bomb(path: Path) -> None:
-    """A small file can say that it holds any number of zeros."""
-    with zipfile.ZipFile(path) as file:
-        size = sum(entry.file_size for entry in file.infolist())
-    if size > max(SMALL, RATIO * path.stat().st_size):
-        raise InputError(f"{path.name!r} would take {size / 1e6:.0f} MB of memory, which no result of its size does")

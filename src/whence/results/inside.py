@@ -16,6 +16,7 @@ from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.prediction import Prediction
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 
 __all__ = ["Inside", "Scores"]
@@ -168,19 +169,22 @@ class Inside(Drawn):
     def load(cls, path: str | Path) -> Inside:
         """Read what `save` wrote as .json or .npz."""
         path = Path(path)
-        if path.suffix.lower() == ".json":
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        if path.suffix.lower() != ".npz":
-            raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
+        with reading(path, ".json", ".npz"):
+            if path.suffix.lower() == ".json":
+                return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            with np.load(path, allow_pickle=False) as data:
+                return cls._from_npz(data)
+
+    @classmethod
+    def _from_npz(cls, data: Any) -> Inside:
         held: dict[str, dict[str, Any]] = {"scores": {}, "by_token": {}}
-        with np.load(path, allow_pickle=False) as data:
-            for key in data.files:
-                name, _, rest = key.partition("/")
-                place, _, row = rest.partition("/")
-                if name in held:
-                    held[name][place] = (*held[name].get(place, ()), data[key]) if row else data[key]
-            image = data["image"] if "image" in data.files else None
-            return cls.from_dict({**json.loads(str(data["meta"])), **held}, image)
+        for key in data.files:
+            name, _, rest = key.partition("/")
+            place, _, row = rest.partition("/")
+            if name in held:
+                held[name][place] = (*held[name].get(place, ()), data[key]) if row else data[key]
+        image = data["image"] if "image" in data.files else None
+        return cls.from_dict({**json.loads(str(data["meta"])), **held}, image)
 
     def __repr__(self) -> str:
         shapes = "; ".join(f"{place} {_shape(held)}" for place, held in self.scores.items())

@@ -15,6 +15,7 @@ from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 from whence.results.units import Units, groups_of
 
@@ -54,6 +55,8 @@ class Pair(Drawn):
     """Its place among what was found, from 1."""
     index: int | None = None
     """Which of the inputs that were compared the second one is, from 0."""
+    left_out: float = 0.0
+    """Sum of the cells that `without_special` took out. The receipt's `inputs` has them."""
 
     def __post_init__(self) -> None:
         matrix = np.array(self.matrix, dtype=np.float32)
@@ -75,7 +78,10 @@ class Pair(Drawn):
 
     @property
     def with_sinks(self) -> tuple[np.ndarray, np.ndarray]:
-        """What the features of each input have together with sinks of the other: biases and positions of the model."""
+        """What the features of each input have together with sinks of the other: biases and positions of the model.
+
+        Where special tokens were left out, with these too.
+        """
         return (
             self.left.scores.reshape(-1) - self.matrix.sum(1, dtype=np.float64),
             self.right.scores.reshape(-1) - self.matrix.sum(0, dtype=np.float64),
@@ -120,10 +126,12 @@ class Pair(Drawn):
         return replace(self, matrix=wide, left=left, right=right, matches=())
 
     def without_special(self) -> Pair:
-        """The same without special tokens. Those of `left` and `right` are in their `left_out`."""
+        """The same without special tokens; `left_out` says how much their cells had, here and on each side."""
         rows, columns = (~np.array(s.special or (False,) * len(s), dtype=bool) for s in (self.left, self.right))
         left, right = self.left.without_special(), self.right.without_special()
-        return replace(self, matrix=self.matrix[rows][:, columns], left=left, right=right, matches=())
+        kept = self.matrix[rows][:, columns]
+        left_out = self.left_out + float(self.matrix.sum(dtype=np.float64) - kept.sum(dtype=np.float64))
+        return replace(self, matrix=kept, left=left, right=right, matches=(), left_out=left_out)
 
     # -- saving ----------------------------------------------------------------------------------------------
 
@@ -141,6 +149,7 @@ class Pair(Drawn):
             "matches": [list(match) for match in self.matches],
             "rank": self.rank,
             "index": self.index,
+            "left_out": self.left_out,
         }
 
     @classmethod
@@ -159,6 +168,7 @@ class Pair(Drawn):
             matches=tuple((int(i), int(j), float(each)) for i, j, each in data["matches"]),
             rank=data["rank"],
             index=data["index"],
+            left_out=data["left_out"],
         )
 
     def save(self, path: str | Path) -> Path:
@@ -184,13 +194,12 @@ class Pair(Drawn):
     def load(cls, path: str | Path) -> Pair:
         """Read what `save` wrote as .json or .npz."""
         path = Path(path)
-        if path.suffix.lower() == ".json":
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-        if path.suffix.lower() != ".npz":
-            raise InputError(f"can't read {path.name!r}: save as .json or .npz to load again")
-        with np.load(path, allow_pickle=False) as data:
-            images = {name.removeprefix("image_"): data[name] for name in data.files if name.startswith("image_")}
-            return cls.from_dict({**json.loads(str(data["meta"])), "matrix": data["matrix"]}, images)
+        with reading(path, ".json", ".npz"):
+            if path.suffix.lower() == ".json":
+                return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+            with np.load(path, allow_pickle=False) as data:
+                images = {name.removeprefix("image_"): data[name] for name in data.files if name.startswith("image_")}
+                return cls.from_dict({**json.loads(str(data["meta"])), "matrix": data["matrix"]}, images)
 
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} × {self.matrix.shape[1]}"

@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.reading import reading
 from whence.results.showing import Drawn, save_as
 
 __all__ = ["Patching", "pearson"]
@@ -157,7 +158,9 @@ class Patching(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Patching:
         """Read what `save` wrote as .json."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        path = Path(path)
+        with reading(path, ".json"):
+            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name} {effect:+.3g}" for name, effect in self.top(2))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
 from whence.core.recipe import Recipe
@@ -52,7 +52,8 @@ def patch(
         truth: run the model for each place as well, and say how well the estimate correlates.
         steps: of "integrated_gradients", points between the inputs.
     """
-    kinds: list[Any] = [at] if isinstance(at, str) else list(at)
+    several = isinstance(at, Iterable) and not isinstance(at, str)
+    kinds: list[Any] = list(at) if several else [at]
     if not kinds:
         raise InputError("at=[] names no places: at='heads', 'mlps', 'attentions' or 'layers'")
     for kind in kinds:
@@ -72,7 +73,7 @@ def patch(
     made = []
     for kind in kinds:
         true = runs.true_effects(kind, progress=progress) if truth or asked == TRUTH else None
-        effects = true if asked == TRUTH else path.get(kind, runs.estimated(kind))
+        effects = true if asked == TRUTH else path[kind] if path else runs.estimated(kind)
         assert effects is not None
         made.append(
             Patching(
@@ -91,7 +92,7 @@ def patch(
                 stamp={**adapter.facts(), **versions()},
             )
         )
-    return made[0] if isinstance(at, str) else made
+    return made if several else made[0]
 
 
 def _single(adapter: Any, item: Any, which: str) -> Example:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Literal
 
 import numpy as np
@@ -66,14 +66,17 @@ def change_of(asked: Any) -> MapChange:
             )
         return WORDS[asked]
     if isinstance(asked, np.ndarray | list):
-        asked = torch.as_tensor(np.asarray(asked, dtype=np.float32))
+        try:
+            asked = torch.as_tensor(np.asarray(asked, dtype=np.float32))
+        except (TypeError, ValueError):
+            raise InputError(f"{asked!r:.80} is no map: pass an array of numbers, (query, key)") from None
     if isinstance(asked, Tensor):
         given = asked
         return lambda observed, allowed: given.to(observed)
     if callable(asked):
         made: MapChange = asked
         return made
-    raise InputError(f"{asked!r} is no replacement of attention: pass {' or '.join(map(repr, WORDS))}, or a map")
+    raise InputError(f"{asked!r:.80} is no replacement of attention: pass {' or '.join(map(repr, WORDS))}, or a map")
 
 
 def _nothing(observed: Tensor, allowed: Tensor) -> Tensor:
@@ -89,12 +92,20 @@ WORDS: dict[str, MapChange] = {"zero": _nothing, "mean": _alike}
 
 def _changes(name: str, asked: Any) -> dict[Any, Any]:
     """What was passed, by place."""
-    held = dict(asked) if isinstance(asked, Mapping) else dict.fromkeys(asked, "zero")
+    if asked is None:
+        return {}
+    example = "heads=[(0, 3)] or heads={(0, 3): 'zero'}" if name == "heads" else "layers=[2] or layers={2: 'mean'}"
+    if isinstance(asked, str) or not isinstance(asked, Iterable):
+        raise InputError(f"{name}={asked!r} is no list of {name}: pass {example}")
+    if isinstance(asked, Mapping):
+        held = dict(asked)
+    else:
+        held = {tuple(place) if isinstance(place, list) else place: "zero" for place in asked}
     for place in held:
         pair = isinstance(place, tuple) and len(place) == 2 and all(isinstance(n, int | np.integer) for n in place)
         if (name == "heads") != pair or (name == "layers" and not isinstance(place, int | np.integer)):
             wanted = "(layer, head), such as (0, 3)" if name == "heads" else "numbers, such as 2"
-            raise InputError(f"{name} are {wanted}, not {place!r}")
+            raise InputError(f"{name} are {wanted}, not {place!r}: pass {example}")
     return held
 
 

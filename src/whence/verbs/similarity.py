@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, overload
 
+import numpy as np
 import torch
 from torch import Tensor
 
 from whence.core.recipe import Recipe
+from whence.data.frames import column
 from whence.errors import EmptyInputError, InputError, OptionError
 from whence.methods.explaining import as_method, renamed
 from whence.methods.method import AbstractMethod
@@ -86,7 +88,7 @@ def similarity(
     Arguments:
         model: of sentence-transformers, an encoder without a head as a folder or `(module, tokenizer)`, a CLIP.
         a: a text; for a CLIP, also a picture. Of late interaction it is the query.
-        b: another one, or a list of them, which gives a list of pairs.
+        b: another one, or several (a list, a column, a generator), which give a list of pairs.
         measure: "cosine", "dot", or "maxsim" for late interaction. Default: what the model declares, else cosine.
         pooling: of an encoder, "mean", "cls" or "last". Default: what its folder says, else mean.
         method: a recipe. `lrp`, the default, conserves: the matrix and its sinks are the similarity.
@@ -98,8 +100,8 @@ def similarity(
     `whence.explain(model, a, target=whence.similar_to(b))`.
     """
     question = _Question(model, measure, pooling, method, truncate, options)
-    several = isinstance(b, (list, tuple))
-    others = list(b) if several else [b]
+    items = _several(b)
+    several, others = items is not None, [b] if items is None else items
     if not others:
         raise EmptyInputError("there is nothing to compare with: similarity(model, a, [text, …])")
     made = question.pairs(a, [(n, item) for n, item in enumerate(others)], several, progress)
@@ -131,12 +133,21 @@ def retrieve(
     if isinstance(documents, (str, Mapping)) or not isinstance(documents, Iterable):
         raise InputError("documents are several texts: retrieve(model, query, [text, …])")
     question = _Question(model, measure, pooling, method, truncate, options)
-    items = list(documents)
+    items = list(column(documents))
     if not items:
         raise EmptyInputError("there are no documents: retrieve(model, query, [text, …])")
     best = question.ranked(query, items)[:top]
     made = question.pairs(query, [(n, items[n]) for n in best], True, progress)
     return [replace(pair, rank=rank) for rank, pair in enumerate(made, 1)]
+
+
+def _several(given: Any) -> list[Any] | None:
+    """The items of a list, a column or a generator; None for a single input. Arrays of numbers are pictures."""
+    given = column(given)
+    if isinstance(given, np.ndarray):
+        return list(given.tolist()) if given.ndim == 1 and given.dtype.kind in "OUT" else None
+    generated = isinstance(given, Iterator) and not hasattr(given, "read")  # an open file is one input
+    return list(given) if generated or isinstance(given, (list, tuple)) else None
 
 
 class _Question:
@@ -163,7 +174,7 @@ class _Question:
 
     def encoded(self, item: Any) -> tuple[Embeds, Example]:
         side = self.model.side_for(item)
-        if isinstance(item, (list, tuple)):
+        if _several(item) is not None:
             raise InputError(f"one side of a pair is a single input, not {type(item).__name__}: {item!r:.80}")
         (example,), _ = side.encode(item, truncate=self.truncate)
         return side, example

@@ -93,7 +93,9 @@ def _receipt(pair: Pair) -> str:
     receipt = pair.conservation
     if receipt is None or not receipt.complete:
         return f'<p class="w-quiet">{html.escape(str(receipt) if receipt else "none was made")}</p>'
-    rows = [("inputs × inputs: the matrix", receipt.inputs), *receipt.sinks.items(), ("similarity", receipt.target)]
+    shown = [("inputs × inputs: the matrix", receipt.inputs - pair.left_out)]
+    shown += [("special tokens, left out of it", pair.left_out)] if pair.left_out else []
+    rows = [*shown, *receipt.sinks.items(), ("similarity", receipt.target)]
     cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{v:+.4f}</td></tr>" for n, v in rows)
     note = f"error {receipt.error:+.1e}; sinks are biases, positions and constants of the model"
     return f'<table class="w-table w-books">{cells}</table><p class="w-quiet">{html.escape(note)}</p>'

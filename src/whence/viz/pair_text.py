@@ -37,7 +37,8 @@ def said(pair: Pair) -> tuple[str, str]:
 
 
 def notes(pair: Pair) -> list[str]:
-    return [f"receipt: {pair.conservation}"] if pair.conservation else []
+    left_out = [f"left out: {pair.left_out:+.4f}"] if pair.left_out else []
+    return [*left_out, f"receipt: {pair.conservation}"] if pair.conservation else left_out
 
 
 def _strongest(pair: Pair) -> list[tuple[str, str, str]]:
