@@ -9,6 +9,7 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
@@ -104,6 +105,16 @@ def test_a_shard_that_kills_without_a_row_to_blame_is_given_up(tmp_path):
     with pytest.raises(ModelError, match="on rows 0 to 3, and on no single one of them"):
         Attempt.begin(tmp_path, shard, "this run")
     assert not notes(tmp_path)
+
+
+def test_a_note_is_there_whole_whenever_its_writer_dies(tmp_path, monkeypatch):
+    shard = Shard(0, [Row(0, "0", "a gem")])
+    attempt = Attempt.begin(tmp_path, shard, "this run")
+    attempt.note(0, 0)
+    with monkeypatch.context() as patch, pytest.raises(OSError, match="cut off"):
+        patch.setattr("os.replace", Mock(side_effect=OSError("cut off")))
+        attempt.note(0, 1)
+    assert Attempt.begin(tmp_path, shard, "this run").died == {0: 1}
 
 
 def _children(pid: int) -> set[int]:
