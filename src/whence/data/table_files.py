@@ -133,7 +133,7 @@ class LinesDataset(AbstractDataset):
         }
         try:
             with gzip.open(path, "rt", **options) if path.suffix.lower() == ".gz" else path.open(**options) as file:
-                _refuse_utf16(repr(str(path)), file.buffer.peek(2))  # type: ignore[attr-defined]
+                _refuse_utf16(repr(str(path)), file.buffer.peek(2))
                 yield from read(path, file)
         except FileNotFoundError:
             raise InputError(f"no such file: {str(path)!r}") from None
