@@ -82,8 +82,34 @@ def test_bad_rows_are_rows_with_their_errors(tmp_path):
 
 @pytest.mark.parametrize("content", ['{"text": "a gem"}\n\n{"text": "so dull"}\n', "a gem\nso dull\n"])
 def test_standard_input(content, monkeypatch):
-    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content.encode("utf-8-sig"))))
+    given(monkeypatch, content.encode("utf-8-sig"))
     assert [row.content for row in read("-")] == ["a gem", "so dull"]
+
+
+def given(monkeypatch, content: bytes) -> None:
+    monkeypatch.setattr(sys, "stdin", SimpleNamespace(buffer=io.BytesIO(content)))
+
+
+def test_blank_lines_at_the_start_of_standard_input(monkeypatch):
+    given(monkeypatch, b' \r\n\n{"text": "a gem"}\n{')
+    gem, broken = read("-")
+    assert gem.content == "a gem"
+    assert "line 4 of standard input is not JSON" in broken.error
+    given(monkeypatch, b"\na gem\r{so dull}")
+    assert [row.content for row in read("-")] == ["", "a gem", "{so dull}"]
+    given(monkeypatch, b"")
+    assert read("-") == []
+
+
+@pytest.mark.parametrize(
+    ("content", "said"),
+    [("a gem".encode("utf-16"), "is UTF-16"), (gzip.compress(b"a gem"), "is a gzip file, .* pass the file's name"),
+     (b"PAR1\x15\x04\x15", "is a Parquet file")],
+)  # fmt: skip
+def test_what_is_no_text_on_standard_input(content, said, monkeypatch):
+    given(monkeypatch, content)
+    with pytest.raises(InputError, match=f"standard input {said}"):
+        read("-")
 
 
 def test_a_missing_package_is_named_as_it_is_installed(monkeypatch):

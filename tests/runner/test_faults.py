@@ -11,7 +11,6 @@ import shutil
 import signal
 import subprocess
 import sys
-import threading
 from collections.abc import Callable
 from pathlib import Path
 
@@ -20,7 +19,7 @@ import torch
 import transformers
 
 import whence
-from tests.runner.conftest import files, records, sentences
+from tests.runner.conftest import files, in_a_process, records, sentences, wait_until
 from whence.runner import shards
 from whence.runner.manifest import Journal
 from whence.runner.shards import ShardWriter
@@ -68,26 +67,6 @@ def whole(out: Path, undisturbed: dict[str, bytes]) -> bool:
     assert [r["row"] for r in records(out)] == list(range(ROWS))
     assert not list(out.glob("*.part"))
     return files(out) == undisturbed
-
-
-def in_a_process(work: Callable[[], object], errors: Path | None = None) -> int:
-    """Do the work in a process of its own that shares nothing but files; how it ended, as `waitpid` says."""
-    child = os.fork()
-    if child == 0:
-        signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
-        try:
-            if errors is not None:
-                os.dup2(os.open(errors, os.O_CREAT | os.O_WRONLY), 2)
-                sys.stderr = os.fdopen(2, "w", closefd=False)
-            work()
-            os._exit(0)
-        except KeyboardInterrupt:
-            sys.stderr.flush()
-            os._exit(130)
-        except BaseException as error:
-            print(repr(error), file=sys.stderr, flush=True)
-            os._exit(1)
-    return os.waitpid(child, 0)[1]
 
 
 POINTS = [(os, "fsync"), (os, "replace"), (shards, "publish"), (ShardWriter, "write"), (Journal, "add"),
@@ -156,8 +135,7 @@ def test_the_command_killed_from_outside(bundled, tmp_path):
     command = [sys.executable, "-m", "whence", "run", str(data), "--out", str(out), "--quiet", *sizes]
     process = subprocess.Popen(command, stdout=subprocess.DEVNULL)
     try:
-        while not (out / "shard-000001.parquet").exists() and process.poll() is None:
-            threading.Event().wait(0.01)
+        wait_until(lambda: (out / "shard-000001.parquet").exists() or process.poll() is not None)
         process.kill()
     finally:
         process.wait()

@@ -7,13 +7,13 @@ import pickle
 import signal
 import subprocess
 import sys
-import threading
 from pathlib import Path
+from unittest.mock import Mock
 
 import pytest
 
 import whence
-from tests.runner.conftest import records, sentences
+from tests.runner.conftest import in_a_process, records, sentences, wait_until
 from tests.runner.killers import DeadlyMethod, deadly_encoder
 from whence.data.rows import Row
 from whence.errors import ModelError
@@ -49,11 +49,7 @@ def test_a_row_that_kills_its_process_fails_by_itself_once_the_command_is_typed_
         whence.run(deadly, model="sentiment", method=DeadlyMethod(), out=out, **SMALL)
 
     for _ in range(2):  # the second one knows that the first died, and where it dies itself
-        pid = os.fork()
-        if pid == 0:
-            work()
-            os._exit(0)
-        assert os.WTERMSIG(os.waitpid(pid, 0)[1]) == signal.SIGKILL
+        assert os.WTERMSIG(in_a_process(work)) == signal.SIGKILL
         assert notes(out)
     work()
     check_blamed(out)
@@ -106,6 +102,17 @@ def test_a_shard_that_kills_without_a_row_to_blame_is_given_up(tmp_path):
     assert not notes(tmp_path)
 
 
+def test_a_note_is_there_whole_whenever_its_writer_dies(tmp_path, monkeypatch):
+    shard = Shard(0, [Row(0, "0", "a gem")])
+    attempt = Attempt.begin(tmp_path, shard, "this run")
+    attempt.note(0, 0)
+    with monkeypatch.context() as patch:
+        patch.setattr("os.replace", Mock(side_effect=OSError("cut off")))
+        with pytest.raises(OSError, match="cut off"):
+            attempt.note(0, 1)
+    assert Attempt.begin(tmp_path, shard, "this run").died == {0: 1}
+
+
 def _children(pid: int) -> set[int]:
     found = subprocess.run(["ps", "-o", "pid=", "--ppid", str(pid)], capture_output=True, text=True).stdout.split()
     direct = {int(p) for p in found}
@@ -127,10 +134,8 @@ def test_no_process_outlives_its_parent(number, tmp_path):
     sizes = ["--rows-per-shard", "16", "--batch-tokens", "64", "--workers", "2", "--quiet"]
     with said.open("w") as errors:
         process = subprocess.Popen([*BIN, "run", str(data), "--out", str(out), *sizes], stderr=errors)
-        wait = threading.Event().wait
         try:
-            while not list(out.glob("shard-*")) and process.poll() is None:
-                wait(0.05)
+            wait_until(lambda: list(out.glob("shard-*")) or process.poll() is not None)
             started = _children(process.pid)
             process.send_signal(number)
             process.wait(60)
@@ -138,11 +143,7 @@ def test_no_process_outlives_its_parent(number, tmp_path):
             process.kill()
             process.wait()
     assert len(started) >= 2
-    for _ in range(200):
-        if all(map(_is_gone, started)):
-            break
-        wait(0.05)
-    assert all(map(_is_gone, started))
+    wait_until(lambda: all(map(_is_gone, started)))
     if number == signal.SIGTERM:
         assert process.returncode == 143
         assert "rows are safe in" in said.read_text()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import sys
 import time
 from dataclasses import replace
+from unittest.mock import Mock
 
 import numpy as np
 import pyarrow.parquet as pq
@@ -239,6 +241,13 @@ def test_the_folder_is_ours_or_empty(sentiment, reviews, tmp_path):
 def test_one_run_at_a_time(sentiment, tmp_path):
     with locked(tmp_path), pytest.raises(InputError, match="another run is writing"):
         whence.run(["a gem"], model=sentiment, out=tmp_path, **SMALL)
+
+
+def test_a_folder_that_can_t_be_locked_says_why(tmp_path, monkeypatch):
+    fcntl = pytest.importorskip("fcntl")
+    monkeypatch.setattr(fcntl, "flock", Mock(side_effect=OSError(errno.ENOLCK, "No locks available")))
+    with pytest.raises(InputError, match=r"can't lock .*_lock': No locks available\. Choose"), locked(tmp_path):
+        pass
 
 
 def test_what_a_model_is_let_write_is_checked(tmp_path):

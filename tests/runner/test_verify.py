@@ -38,7 +38,7 @@ def noticed(out) -> bool:
     try:
         return not whence.verify(out).ok
     except InputError as error:
-        return "_manifest.json' is damaged" in str(error) or "another version" in str(error)
+        return "_manifest.json' is damaged" in str(error) or "this version of whence reads" in str(error)
 
 
 @pytest.mark.parametrize("name", ["shard-000001.parquet", "_journal.jsonl", "_manifest.json"])
@@ -53,6 +53,13 @@ def test_any_bit_that_flips_is_noticed(name, finished):
         assert noticed(finished) or same
     path.write_bytes(whole)
     assert whence.verify(finished).ok
+
+
+@pytest.mark.parametrize("read", [whence.verify, whence.summary, lambda out: whence.show(out, 0)])
+def test_a_run_of_another_format_says_what_can_be_done_with_it(read, tmp_path):
+    (tmp_path / "_manifest.json").write_text('{"format": 1}')
+    with pytest.raises(InputError, match=r"of format 1, .* reads format 2\..* shards can be read .* whence run has to"):
+        read(tmp_path)
 
 
 def _means(text):

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 from functools import partial
+from unittest.mock import Mock
 
 import pytest
 import uvicorn
@@ -203,5 +204,25 @@ def test_who_does_not_read_the_answer_is_left():
                 await asyncio.sleep(0)
             while connect.state.connections:
                 await asyncio.sleep(0.001)
+
+    run(main)
+
+
+def test_who_reads_slowly_is_left_only_once_nothing_is_read():
+    class Transport(Mock):
+        unread = [5, 4, 3, 3, 2]
+
+        def get_write_buffer_size(self):
+            return self.unread.pop(0)
+
+    async def main():
+        config = uvicorn.Config(plain, lifespan="off")
+        config.load()
+        one = Connection(config, uvicorn.server.ServerState(), {}, limits=Limits(body_seconds=0.001))
+        gone = asyncio.Event()
+        one.transport, one.flow = Transport(abort=gone.set), Mock()
+        one.pause_writing()
+        await gone.wait()
+        assert one.transport.unread == [2]
 
     run(main)

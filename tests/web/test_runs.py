@@ -129,3 +129,28 @@ def test_summary(get):
 def test_a_folder_without_a_run(tmp_path):
     with pytest.raises(InputError, match="holds no run"):
         create_app(Settings(models=("sentiment",), runs=(tmp_path,)))
+
+
+@pytest.mark.parametrize("name", ["shard-000001.parquet", "_manifest.json"])
+@pytest.mark.parametrize("address", ["rows", "rows?query=film", "rows/8", "summary"])
+def test_a_damaged_run_is_named_without_its_folder(name, address, get, out):
+    path = out / name
+    whole = path.read_bytes()
+    try:
+        path.write_bytes(whole[:-60] + whole[-60:].swapcase())  # of the same size
+        response = get(f"/api/runs/explained-2/{address}")
+    finally:
+        path.write_bytes(whole)
+    assert "'explained-2' is damaged" in refused(response, 500, "damaged_run")
+    assert "whence verify" in response.json()["error"]["hint"]
+    assert str(out.parent) not in response.text
+
+
+def test_rows_of_a_shard_that_is_gone_are_not_unknown(get, out):
+    path = out / "shard-000001.parquet"
+    try:
+        path.rename(out / "elsewhere")
+        refused(get("/api/runs/explained/rows/8"), 500, "damaged_run")
+        assert get("/api/runs/explained/rows/2").status_code == 200
+    finally:
+        (out / "elsewhere").rename(path)

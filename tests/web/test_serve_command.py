@@ -68,6 +68,26 @@ def test_a_token_and_known_names_where_others_can_reach_it(started, host):
     assert host not in kept["settings"].hosts
 
 
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_the_address_has_the_name_that_others_use(started, host):
+    assert "whence is at http://localhost:" in started("--host", host)[0].stdout
+    said = started("--host", host, "--allow-host", "lab7", "--allow-host", "lab7.example.org")[0].stdout
+    assert "whence is at http://lab7:" in said
+    assert "(also at http://lab7.example.org:" in said
+    assert "whence is at http://[fe80::1]:" in started("--host", host, "--allow-host", "fe80::1")[0].stdout
+    behind = started("--allow-host", "lab7", "--allow-host", "lab8")[0].stdout  # names of a proxy
+    assert "whence is at http://127.0.0.1:" in behind
+    assert "also at" not in behind
+
+
+@pytest.mark.parametrize("name", ["lab7:8000", "http://lab7", "https://lab7:8000/", "lab7/", "lab7:"])
+def test_a_further_name_is_no_address(name):
+    with pytest.raises(InputError, match=r"without a port: type  --allow-host lab7$"):
+        serving.names("0.0.0.0", [name])
+    with pytest.raises(InputError, match=r"--allow-host fe80::1$"):
+        serving.names("0.0.0.0", ["[fe80::1]:8000"])
+
+
 def test_no_token_at_localhost_unless_one_is_asked_for(started, monkeypatch):
     result, kept = started()
     assert kept["settings"].token is None

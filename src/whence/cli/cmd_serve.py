@@ -30,7 +30,7 @@ def serve(
         list[Path] | None, typer.Option(help="A folder written by 'whence run', to look at. Repeat.")
     ] = None,
     allow_host: Annotated[
-        list[str] | None, typer.Option(help="A further name that requests may call it by. Repeat.")
+        list[str] | None, typer.Option(help="A further name, without a port, that requests may call it by. Repeat.")
     ] = None,
     token: Annotated[
         str | None,
@@ -84,9 +84,11 @@ def serve(
     application = create_app(settings)
 
     def ready() -> None:
-        page = address(opened) + (f"/?token={quote(asked)}" if asked else "")
-        typer.echo(f"whence is at {page}   (Ctrl-C ends it; the API is described at /api/docs)")
+        page = f"/?token={quote(asked)}" if asked else ""
+        first, *others = dict.fromkeys(address(opened, name) for name in allow_host or ["localhost"])
+        also = f"also at {', '.join(others)}; " if others else ""
+        typer.echo(f"whence is at {first}{page}   ({also}Ctrl-C ends it; the API is described at /api/docs)")
         if open_page:
-            threading.Thread(target=webbrowser.open, args=(page,), daemon=True).start()
+            threading.Thread(target=webbrowser.open, args=(address(opened) + page,), daemon=True).start()
 
     run_server(application, opened, ready)

@@ -13,7 +13,7 @@ import zlib
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import chain, islice, zip_longest
 from pathlib import Path
-from typing import Any, TextIO
+from typing import Any, BinaryIO, TextIO
 
 from whence.data.contents import contents
 from whence.data.dataset import BROKEN, AbstractDataset, Record
@@ -36,7 +36,8 @@ COUNTED = 256 * 2**20
 """Text files larger than this are not read twice only to count their rows."""
 NAMED = frozenset("text sentence label labels input target class id".split())
 """A first line of a .tsv with one of these names is a header; without one, two columns are label and text."""
-
+MAGIC = {"gzip": b"\x1f\x8b", "Parquet": b"PAR1\x15"}
+"""First bytes of files that are no text; a text may begin with PAR1, but not with what comes after it."""
 LAST = "\ufdd0 the end"
 """A line that no file has: Unicode keeps its first character for uses like this one."""
 
@@ -136,7 +137,7 @@ class LinesDataset(AbstractDataset):
         }
         try:
             with gzip.open(path, "rt", **options) if path.suffix.lower() == ".gz" else path.open(**options) as file:
-                _refuse_utf16(path, file)
+                _refuse_utf16(repr(str(path)), file.buffer.peek(2))
                 yield from read(path, file)
         except FileNotFoundError:
             raise InputError(f"no such file: {str(path)!r}") from None
@@ -191,18 +192,31 @@ class _Cells(Iterator[list[str]]):
                 yield dict(zip_longest(names, cells[: len(names)]))
 
 
-def _refuse_utf16(path: Path, file: TextIO) -> None:
+def _refuse_utf16(name: str, start: bytes) -> None:
     """Read as UTF-8, each of its letters would be two."""
-    if file.buffer.peek(2)[:2] in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE):  # type: ignore[attr-defined]
-        raise InputError(f"{str(path)!r} is UTF-16: write it as UTF-8, such as with  iconv -f UTF-16 -t UTF-8")
+    if start.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        raise InputError(f"{name} is UTF-16: write it as UTF-8, such as with  iconv -f UTF-16 -t UTF-8")
 
 
 def standard_input() -> Iterator[Record]:
-    """Lines of standard input: JSON if the first begins with {, texts otherwise."""
-    file = io.TextIOWrapper(sys.stdin.buffer, encoding="utf-8-sig", errors="replace", newline="")
-    first = next(file, "")
-    read = _json_lines if first.lstrip().startswith("{") else _plain
-    return read(Path("standard input"), chain([first] if first else [], file))
+    """Lines of standard input: JSON if the first that is not blank begins with {, texts otherwise."""
+    start = sys.stdin.buffer.readline()
+    _refuse_utf16("standard input", start)
+    for kind, magic in MAGIC.items():
+        if start.startswith(magic):
+            raise InputError(f"standard input is a {kind} file, and only text is read from there: pass the file's name")
+    lines = chain(_decoded(io.BytesIO(start), "utf-8-sig"), _decoded(sys.stdin.buffer, "utf-8"))
+    head = []
+    for line in lines:
+        head.append(line)
+        if line.strip():
+            break
+    read = _json_lines if head and head[-1].lstrip().startswith("{") else _plain
+    return read(Path("standard input"), chain(head, lines))
+
+
+def _decoded(file: BinaryIO, encoding: str) -> TextIO:
+    return io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
 
 
 def _json_lines(path: Path, file: Iterable[str]) -> Iterator[Record]:

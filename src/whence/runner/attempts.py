@@ -19,6 +19,7 @@ from pathlib import Path
 
 from whence.data.rows import Row
 from whence.errors import ModelError
+from whence.files import write
 from whence.runner.plan import Shard
 
 __all__ = ["Attempt", "died_again", "note_of", "notes"]
@@ -63,7 +64,7 @@ class Attempt:
             note = json.loads(self.path.read_bytes())
             self.suspects, self.died = note["suspects"], Counter({int(k): n for k, n in note["died"].items()})
             window, row, deaths = note["window"], note["row"], note["deaths"] if note["run"] == self.run else 0
-        except (ValueError, TypeError, KeyError):  # it died while it wrote the note
+        except (ValueError, TypeError, KeyError):  # the disk lost it, or somebody changed it
             return
         self.deaths = deaths + 1
         if row is not None:
@@ -95,7 +96,7 @@ class Attempt:
     def _write(self) -> None:
         # What a dead process wrote is kept by the system; only a power cut could lose it, and that is nobody's fault.
         values = {name: getattr(self, name) for name in ("run", "deaths", "window", "row", "suspects", "died")}
-        self.path.write_text(json.dumps(values), encoding="utf-8")
+        write(self.path, json.dumps(values))
 
     def end(self) -> None:
         """In good order, whether the shard is written or not."""

@@ -69,8 +69,11 @@ class Manifest:
             return None
         try:
             data = json.loads(path.read_bytes())
-            if data.pop("format", None) not in (None, FORMAT):
-                raise InputError(f"{str(out)!r} was written by another version of whence: choose another --out")
+            if (version := data.pop("format", None)) not in (None, FORMAT):
+                raise InputError(
+                    f"{str(out)!r} is a run of format {version}, and this version of whence reads format {FORMAT}. Its "
+                    "Parquet shards can be read as they are; whence run has to begin anew in another folder"
+                )
             data = _unsealed(data)
             return cls(**{**data, "plan": Plan(**data["plan"])})
         except (ValueError, TypeError, AttributeError, KeyError, RecursionError) as error:
@@ -78,7 +81,7 @@ class Manifest:
                 raise
             raise InputError(
                 f"{str(path)!r} is damaged: it is not what whence wrote. The shards beside it are as they were; "
-                "put the file back from a copy, or choose another --out"
+                "put the file back from a copy, or begin anew in another folder"
             ) from None
 
     def write(self, out: Path) -> None:
@@ -177,6 +180,8 @@ def locked(out: Path) -> Iterator[None]:
     with (out / LOCK).open("w") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except OSError:
+        except BlockingIOError:
             raise InputError(f"another run is writing to {str(out)!r}: wait for it, or choose another --out") from None
+        except OSError as error:  # such as a network file system without locks
+            raise InputError(f"can't lock {file.name!r}: {error.strerror}. Choose another --out") from None
         yield

@@ -14,7 +14,7 @@ from whence.extras import need_parquet
 from whence.results import Conservation, Explanation, Prediction
 from whence.runner.manifest import Journal, Manifest
 
-__all__ = ["explanation_of", "opened", "show", "tables"]
+__all__ = ["explanation_of", "held", "opened", "record_of", "show", "tables"]
 
 
 def opened(out: str | Path, *, whole: bool = False) -> tuple[Manifest, Journal]:
@@ -40,11 +40,24 @@ def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
 def show(out: str | Path, row: int) -> Explanation:
     """The explanation of row number `row` of a run. Reads one window of one shard."""
     manifest, journal = opened(out)
-    number = row // manifest.plan.rows_per_shard
-    report = journal.done.get(number)
+    record = record_of(row, manifest, journal)
+    if record is None:
+        raise InputError(f"row {row} is not in {str(out)!r}, which holds {held(manifest, journal)}")
+    if record["error"] is not None:
+        raise InputError(f"row {row} (id {record['id']}) could not be explained: {record['error']}")
+    return explanation_of(record, manifest)
+
+
+def held(manifest: Manifest, journal: Journal) -> str:
+    """The rows of a run in words."""
+    return f"rows 0 to {manifest.rows - 1}" if manifest.rows else f"{journal.rows} rows so far"
+
+
+def record_of(row: int, manifest: Manifest, journal: Journal) -> dict[str, Any] | None:
+    """A row of the output; None if it is not there."""
+    report = journal.done.get(row // manifest.plan.rows_per_shard)
     if row < 0 or report is None or row >= report.start + report.rows:
-        have = f"rows 0 to {manifest.rows - 1}" if manifest.rows else f"{journal.rows} rows so far"
-        raise InputError(f"row {row} is not in {str(out)!r}, which holds {have}")
+        return None
     _, parquet = need_parquet()
     within = row - report.start
     with parquet.ParquetFile(journal.path_of(report)) as file:
@@ -52,10 +65,8 @@ def show(out: str | Path, row: int) -> Explanation:
         while within >= (size := file.metadata.row_group(group).num_rows):
             within -= size
             group += 1
-        record = file.read_row_group(group).slice(within, 1).to_pylist()[0]
-    if record["error"] is not None:
-        raise InputError(f"row {row} (id {record['id']}) could not be explained: {record['error']}")
-    return explanation_of(record, manifest)
+        record: dict[str, Any] = file.read_row_group(group).slice(within, 1).to_pylist()[0]
+    return record
 
 
 def explanation_of(record: dict[str, Any], manifest: Manifest) -> Explanation:

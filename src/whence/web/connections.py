@@ -71,7 +71,17 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._reading = self.loop.call_later(self.limits.body_seconds, self.transport.abort)
+        self._await_reader(self.transport.get_write_buffer_size())
+
+    def _await_reader(self, unread: int) -> None:
+        self._reading = self.loop.call_later(self.limits.body_seconds, self._look_at_reader, unread)
+
+    def _look_at_reader(self, unread: int) -> None:
+        """Who reads slowly may go on; `resume_writing` is called only once nearly all is read."""
+        if (left := self.transport.get_write_buffer_size()) < unread:
+            self._await_reader(left)
+        else:
+            self.transport.abort()
 
     def resume_writing(self) -> None:
         super().resume_writing()

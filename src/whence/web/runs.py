@@ -2,21 +2,25 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
 from whence import cancel
-from whence.errors import InputError, UnknownNameError
+from whence.errors import UnknownNameError, WhenceError
 from whence.extras import need_parquet
 from whence.results.explanation_files import to_wire
-from whence.runner.manifest import Journal, ShardReport
-from whence.runner.show import opened, show
+from whence.runner.manifest import Journal, Manifest, ShardReport
+from whence.runner.show import explanation_of, held, opened, record_of
 from whence.runner.summary import summary
 from whence.web.refusals import ApiError
 
 __all__ = ["Runs"]
+
+log = logging.getLogger("whence.web")
 
 COLUMNS = ["row", "id", "text", "prediction", "target", "error"]
 SHOWN = 300
@@ -47,7 +51,7 @@ class Runs:
         return [self._entry(name) for name in self._folders]
 
     def _entry(self, name: str) -> dict[str, Any]:
-        manifest, journal = opened(self._folders[name])
+        manifest, journal = self._opened(name)
         return {
             "name": name,
             "rows": journal.rows,
@@ -59,32 +63,37 @@ class Runs:
 
     def rows(self, name: str, offset: int, limit: int, query: str, failed: bool | None) -> dict[str, Any]:
         """Rows from `offset` on that hold `query`, and how many there are."""
-        journal = self._journal(name)
+        _, journal = self._opened(name)
         reports = [report for _, report in sorted(journal.done.items())]
-        if query or failed is not None:
-            return _searched(journal, reports, offset, limit, query.casefold(), failed)
-        return {"total": journal.rows, "rows": _paged(journal, reports, offset, limit)}
+        with _reading(name):
+            if query or failed is not None:
+                return _searched(journal, reports, offset, limit, query.casefold(), failed)
+            return {"total": journal.rows, "rows": _paged(journal, reports, offset, limit)}
 
     def row(self, name: str, index: int) -> dict[str, Any]:
         """One row as an explanation."""
-        path = self._folder(name)
-        try:
-            exp = show(path, index)
-        except InputError as error:
-            if "could not be explained" in str(error):
-                raise ApiError(422, "row_failed", str(error), "Choose another row.") from None
-            held = str(error).rpartition(", which holds ")[2]
-            raise ApiError(404, "unknown_row", f"There is no row {index}: the run holds {held}.", "See rows.") from None
-        wire = to_wire(exp)
+        manifest, journal = self._opened(name)
+        with _reading(name):
+            record = record_of(index, manifest, journal)
+        if record is None:
+            if journal.damaged:  # it may be among what was lost
+                raise _damaged(name)
+            message = f"There is no row {index}: the run holds {held(manifest, journal)}."
+            raise ApiError(404, "unknown_row", message, "See rows.")
+        if record["error"] is not None:
+            message = f"Row {index} (id {record['id']}) could not be explained: {record['error']}"
+            raise ApiError(422, "row_failed", message, "Choose another row.")
+        wire = to_wire(explanation_of(record, manifest))
         wire["stamp"]["model"] = _without_path(str(wire["stamp"].get("model", "")))
         return wire
 
     def summary(self, name: str) -> dict[str, Any]:
         """The global picture; read once, and again after the run has grown."""
         path = self._folder(name)
-        size = self._journal(name).rows
+        size = self._opened(name)[1].rows
         if name not in self._summaries or self._summaries[name][0] != size:
-            self._summaries[name] = (size, _summed(name, path))
+            with _reading(name):
+                self._summaries[name] = (size, _summed(name, path))
         return self._summaries[name][1]
 
     def _folder(self, name: str) -> Path:
@@ -94,8 +103,25 @@ class Runs:
             raise ApiError(404, "unknown_run", message[:300], hint[:500])
         return self._folders[name]
 
-    def _journal(self, name: str) -> Journal:
-        return opened(self._folder(name))[1]
+    def _opened(self, name: str) -> tuple[Manifest, Journal]:
+        path = self._folder(name)
+        with _reading(name):
+            return opened(path)
+
+
+@contextmanager
+def _reading(name: str) -> Iterator[None]:
+    """What the library says of damaged files is for this machine: it has paths, and what to type."""
+    try:
+        yield
+    except WhenceError as error:
+        log.error("run %r: %s", name, error)
+        raise _damaged(name) from None
+
+
+def _damaged(name: str) -> ApiError:
+    message = f"The run {name!r} is damaged: its files are not as they were written."
+    return ApiError(500, "damaged_run", message, "Where the server runs, type  whence verify FOLDER.")
 
 
 def _without_path(model: str) -> str:

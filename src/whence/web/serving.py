@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import ipaddress
+import re
 import socket
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -17,6 +18,9 @@ from whence.web.connections import Connection
 from whence.web.settings import Limits
 
 __all__ = ["address", "bound", "is_loopback", "names", "serve"]
+
+ALL = ("0.0.0.0", "::")
+"""Every address of this machine."""
 
 
 def is_loopback(host: str) -> bool:
@@ -33,7 +37,11 @@ def is_loopback(host: str) -> bool:
 
 def names(host: str, further: Sequence[str] = ()) -> tuple[str, ...]:
     """What requests may call a server by that listens at `host`: an address for all has the machine's own name."""
-    own = socket.gethostname() if host in ("0.0.0.0", "::") else host
+    for name in further:
+        if re.search(r"[/\[\]]|^[^:]*:[^:]*$", name):  # IPv6 has two colons or more
+            bare = re.sub(r"^\w+://|/.*|[\[\]]|:\d*(?=/|$)", "", name)
+            raise InputError(f"{name!r} is more than a name, and has to be without a port: type  --allow-host {bare}")
+    own = socket.gethostname() if host in ALL else host
     return tuple(dict.fromkeys(("localhost", "127.0.0.1", "::1", own, *further)))
 
 
@@ -55,11 +63,11 @@ def bound(host: str, port: int) -> socket.socket:
     return opened
 
 
-def address(opened: socket.socket) -> str:
-    """What to type into a browser."""
+def address(opened: socket.socket, name: str = "localhost") -> str:
+    """What to type into a browser; a server that listens at every address of the machine goes by `name`."""
     host, port = opened.getsockname()[:2]
-    if host in ("0.0.0.0", "::"):
-        host = "localhost"
+    if host in ALL:
+        host = name
     return f"http://[{host}]:{port}" if ":" in host else f"http://{host}:{port}"
 
 
