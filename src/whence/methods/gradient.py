@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -17,6 +17,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.batching import budget_of
 from whence.models.example import Example, ExampleBatch
+from whence.models.heads import KEEP
 from whence.models.targets import AbstractTarget, Custom, Term
 from whence.progress import track
 from whence.results import Prediction
@@ -57,7 +58,7 @@ class Asked:
     def again(self, rows: list[int], change: Change) -> Gradients:
         """Gradients with other values at the leaves. Row r of the batch is a copy of example `rows[r]`."""
         picked = torch.tensor(rows)
-        shared = set(self.examples[0].shared)
+        shared = {*self.examples[0].shared, KEEP}
         inputs = {
             name: value if name in shared else value[picked.to(value.device)]
             for name, value in self.batch.inputs.items()
@@ -67,7 +68,8 @@ class Asked:
 
     def _score(self, outputs: Any, rows: list[int]) -> Tensor:
         places = {source: [held[n] for n in rows] for source, held in self.batch.places.items()}
-        copies = ExampleBatch(self.batch.inputs, self.batch.sources, places, rows=tuple(self.examples[n] for n in rows))
+        own = tuple(self.examples[n] for n in rows)
+        copies = replace(self.batch, places=places, rows=own)
         if isinstance(self.targets[0], Custom):
             return self.targets[0].function(outputs).reshape(len(rows))
         return self.model.sum_of_terms(outputs, copies, [self.terms[n] for n in rows])
@@ -86,7 +88,7 @@ class Asked:
 
 def ask(model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget]) -> Asked:
     """Gradients of a batch at the input itself."""
-    batch = model.collate(examples)
+    batch = model.collate(examples, targets)
     scores = TargetScores(model, batch, targets)
     here = gradients(model.forward, batch, target=scores)
     return Asked(model, batch, here, scores.names, scores.terms, targets, model.predictions(here.outputs, batch))

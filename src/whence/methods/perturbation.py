@@ -40,7 +40,7 @@ def originals(
     model: AbstractAdapter, examples: Sequence[Example], targets: Sequence[AbstractTarget], scorer: Scorer
 ) -> list[Original]:
     """Targets and predictions of the inputs as they are."""
-    batch = model.collate(examples)
+    batch = model.collate(examples, targets)
     with torch.inference_mode():
         outputs: Any = model.run(batch)
     model.check_finite(outputs)

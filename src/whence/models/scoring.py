@@ -31,6 +31,14 @@ class FixedTarget(NamedTuple):
     name: str
     custom: Custom | None = None
 
+    @property
+    def reads_rows(self) -> bool:
+        """As of any target."""
+        return self.custom is None and all(t.field == "logits" and t.place for t in self.terms)
+
+    def rows_of(self, example: Example) -> Sequence[int]:
+        return [_absolute(term, example).place[0] for term in self.terms]
+
 
 class Scorer:
     """Scores of perturbed inputs, each distinct input computed once.
@@ -102,8 +110,7 @@ class Scorer:
         return [self._known[key] for key in keys]
 
     def _run(self, examples: list[Example], targets: list[FixedTarget] | None) -> list[np.ndarray]:
-        decided = targets is None or targets[0].custom is None
-        batch = self.model.collate(examples, [Predicted()] * len(examples) if decided else None)
+        batch = self.model.collate(examples, [Predicted()] * len(examples) if targets is None else targets)
         with torch.inference_mode():
             outputs = self.model.run(batch)
             if targets is None:

@@ -110,7 +110,12 @@ class View(NamedTuple):
 
         Where something is written already, that is the first of its tokens; `Span` asks about all of them.
         """
-        return self.example.rows[:1] if self.example.written else self.example.rows
+        return asked_at(self.example)
+
+
+def asked_at(example: Example) -> tuple[int, ...]:
+    """Tokens at which a language model is asked what comes."""
+    return example.rows[:1] if example.written else example.rows
 
 
 class AbstractTarget(ABC):
@@ -118,6 +123,10 @@ class AbstractTarget(ABC):
 
     reads_rows: ClassVar[bool] = False
     """Whether it looks at a language model's outputs at the predicting tokens alone (`View.at`)."""
+
+    def rows_of(self, example: Example) -> Sequence[int]:
+        """Which of them it looks at."""
+        return asked_at(example)
 
     @abstractmethod
     def terms(self, view: View) -> tuple[list[Term], str]:

@@ -302,7 +302,7 @@ def _cut(rows: Sequence[Sequence[int]], like: Sequence[Sequence[int]]) -> Sequen
 def _positions(module: nn.Module) -> int | None:
     """The longest input that a table of positions allows which begins to count behind its padding (RoBERTa's)."""
     tables = (m for name, m in module.named_modules() if name.endswith("position_embeddings"))
-    found = [m.num_embeddings - m.padding_idx - 1 for m in tables if getattr(m, "padding_idx", None) is not None]
+    found = [len(m.weight) - m.padding_idx - 1 for m in tables if getattr(m, "padding_idx", None) is not None]
     return min(found, default=None)
 
 

@@ -12,6 +12,7 @@ from typing import Literal
 from torch import Tensor
 
 from whence.errors import InputError
+from whence.models.example import Example
 from whence.models.targets import CONSTANT, AbstractTarget, Term, View, Weights, class_index
 from whence.options import check
 from whence.results.units import tokens_reading
@@ -95,6 +96,10 @@ class Span(AbstractTarget):
             )
         return chosen
 
+    def rows_of(self, example: Example) -> Sequence[int]:
+        words = isinstance(self.start, str)  # which tokens these are, the view knows
+        return example.rows if words else example.rows[self.start : self.stop]
+
     def terms(self, view: View) -> tuple[list[Term], str]:
         written = view.example.written
         chosen = self.within(view.pieces() if isinstance(self.start, str) else [""] * len(written))
@@ -109,6 +114,9 @@ class Weighted(AbstractTarget):
     reads_rows = True
     weights: tuple[float, ...]
     score: Score = "margin"
+
+    def rows_of(self, example: Example) -> Sequence[int]:
+        return [row for row, weight in zip(example.rows, self.weights, strict=True) if weight]
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         chosen = [n for n, weight in enumerate(self.weights) if weight]

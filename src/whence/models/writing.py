@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any
@@ -14,7 +13,8 @@ from whence.errors import EmptyInputError, InputError
 from whence.models.chat import Chat, is_chat, sides_of
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.generating import Generate, writing_options
-from whence.models.targets import AbstractTarget, Class, Contrast, Custom, TokenLabel, field_of
+from whence.models.heads import KEEP, Head, find_head
+from whence.models.targets import AbstractTarget, Class, Contrast, Custom, TokenLabel
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import read_on, spans_of, special_in, spell_tokens, words_in
 from whence.models.word_targets import Next, Rivals, Span
@@ -23,8 +23,8 @@ __all__ = ["CausalLM", "LanguageModel", "MaskedLM"]
 
 ANCHORS = ("\n", ".", "a", "x")
 """What a continuation is tokenized behind where its prompt can't be seen: it must not be taken for a first word."""
-KEEP = "logits_to_keep"
-"""Says to a model of which tokens logits are wanted."""
+HEAD = "its head"
+DECODED = "decoder_input_ids"
 
 
 class LanguageModel(TextAdapter):
@@ -87,13 +87,15 @@ class LanguageModel(TextAdapter):
     def narrowed(self, batch: ExampleBatch, targets: Sequence[Any] | None) -> ExampleBatch:
         """Logits at the predicting tokens alone: those of a long text are gigabytes."""
         follows = self.follows
-        if targets is None or follows is None or follows != IDS.name:
+        if targets is None or follows is None or not batch.rows:
             return batch
         if not all(getattr(t, "reads_rows", False) for t in targets) or not all(e.rows for e in batch.rows):
             return batch
-        if KEEP not in self._accepted and not self.once("its head reads rows", self._head_reads_rows):
+        each = [[t] for t in targets] if len(targets) == batch.examples else [targets] * batch.examples
+        read = [{e.rows[0]}.union(*(t.rows_of(e) for t in own)) for e, own in zip(batch.rows, each, strict=True)]
+        kept = sorted({batch.place(follows, n, row) for n, rows in enumerate(read) for row in rows})
+        if len(kept) == batch.inputs[follows].shape[1] or not (KEEP in self._accepted or self._head(batch)):
             return batch
-        kept = sorted({batch.place(follows, n, row) for n, e in enumerate(batch.rows) for row in e.rows})
         places = torch.tensor(kept, device=self.device)
         return replace(batch, inputs={**batch.inputs, KEEP: places}, kept=tuple(kept))
 
@@ -102,30 +104,18 @@ class LanguageModel(TextAdapter):
         rows = inputs.get(KEEP)
         if rows is None or KEEP in self._accepted:
             return super().forward(inputs)
-        thread = threading.get_ident()
+        rest = {name: value for name, value in inputs.items() if name != KEEP}
+        with self._facts[HEAD].given(rows, rest[self.follows or IDS.name].shape[1]):
+            return super().forward(rest)
 
-        def pick(_: Any, args: tuple[Any, ...]) -> Any:
-            return (args[0][:, rows], *args[1:]) if threading.get_ident() == thread else None
-
-        handle = self.module.get_output_embeddings().register_forward_pre_hook(pick)  # type: ignore[operator]
-        try:
-            return super().forward({name: value for name, value in inputs.items() if name != KEEP})
-        finally:
-            handle.remove()
-
-    def _head_reads_rows(self) -> bool:
-        """Whether the model gives the same for a token if its head sees no other. Tried once, with three tokens."""
-        find = getattr(self.module, "get_output_embeddings", None)
-        if find is None or not isinstance(find(), torch.nn.Linear):
-            return False
-        ids = torch.tensor([[1, 2, 3]], device=self.device)
-        try:
-            with torch.no_grad():
-                whole = field_of(self.forward({IDS.name: ids}), "logits")
-                part = field_of(self.forward({IDS.name: ids, KEEP: torch.tensor([1], device=self.device)}), "logits")
-        except Exception:  # it wants more than ids, or counts its rows
-            return False
-        return part.shape == whole[:, 1:2].shape and torch.allclose(part, whole[:, 1:2], rtol=1e-2, atol=1e-3)
+    def _head(self, batch: ExampleBatch) -> Head | None:
+        """The head, where it can be given rows. Tried with a few tokens, or the batch if there is more than text."""
+        text = {IDS.name, DECODED} & set(batch.inputs)
+        few = torch.tensor([[1, 2, 3]], device=self.device)
+        tried = dict.fromkeys(sorted(text), few) if {s.name for s in batch.sources} <= text else dict(batch.inputs)
+        tokens = tried[self.follows or IDS.name].shape[1]
+        found = self.once(HEAD, lambda: find_head(self.module, lambda: self.forward(tried), tokens) or False)
+        return found or None
 
     @property
     def generator(self) -> Any:
