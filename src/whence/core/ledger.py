@@ -28,9 +28,9 @@ from whence.core.backward import on_gradient
 from whence.core.call import Table, same_marks
 from whence.core.holding import Held, Holding
 from whence.core.layout import Layout, examples_first, layout_of, summed
-from whence.core.numerics import widened
+from whence.core.numerics import wide_of, widened
 
-__all__ = ["Entry", "Ledger", "NoLedger", "wide_of"]
+__all__ = ["Entry", "Ledger", "NoLedger"]
 
 AT_ONCE = ("cuda",)
 """Devices that had better add the gradients of an example up before they meet a vector."""
@@ -302,11 +302,6 @@ class Ledger(NoLedger):
         found = summed(rows, axes)
         found = found[None] if len(axes) == 1 else found
         self._by_token[where] = self._by_token[where] + found if where in self._by_token else found
-
-
-def wide_of(device: torch.device) -> torch.dtype:
-    """What sums are kept in: MPS has no float64."""
-    return torch.float64 if device.type != "mps" else torch.float32
 
 
 def _added(parts: list[Tensor]) -> Tensor:

@@ -6,7 +6,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-__all__ = ["all_finite", "at_hand", "divide", "stabilise", "widened"]
+__all__ = ["all_finite", "at_hand", "divide", "stabilise", "wide_of", "widened"]
 
 ALONE = 2**15
 """Numbers up to which torch works on the CPU in one thread. To wake the others for a few more takes longer than to ask
@@ -35,6 +35,11 @@ def divide(numerator: Tensor, denominator: Tensor, epsilon: float | None = None)
 def widened(x: Tensor) -> Tensor:
     """`x` in float32 where it is in half precision, which loses digits in sums; other precisions stay."""
     return x.float() if x.dtype in (torch.float16, torch.bfloat16) else x
+
+
+def wide_of(device: torch.device) -> torch.dtype:
+    """The widest floats of a device, in which sums are kept: MPS has no float64."""
+    return torch.float64 if device.type != "mps" else torch.float32
 
 
 def at_hand(x: Tensor) -> Tensor:

@@ -37,9 +37,9 @@ from whence.core.call import Call, Rule, is_tainted, mark_role, role_of, same_ma
 from whence.core.holding import Held
 from whence.core.interception import Change, Interception
 from whence.core.layout import Layout, layout_of
-from whence.core.ledger import Ledger, NoLedger, wide_of
+from whence.core.ledger import Ledger, NoLedger
 from whence.core.memory import blocks_of, planned
-from whence.core.numerics import widened
+from whence.core.numerics import wide_of, widened
 from whence.core.propagation import Forward, Target, account, followed, gathered, there_and_back
 from whence.core.recipe import Recipe
 from whence.core.rules import products, softmax, table

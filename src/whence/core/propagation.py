@@ -18,9 +18,9 @@ from torch.autograd.graph import _engine_run_backward
 
 from whence.core.batch import Batch
 from whence.core.interception import Interception, Leaf, watched
-from whence.core.ledger import Ledger, wide_of
+from whence.core.ledger import Ledger
 from whence.core.memory import planned
-from whence.core.numerics import widened
+from whence.core.numerics import wide_of, widened
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 from whence.errors import ModelError, NumericsError

@@ -18,7 +18,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.ledger import wide_of
+from whence.core.numerics import wide_of
 from whence.core.places import Crossing, Place, inside
 from whence.core.recipe import Recipe
 from whence.errors import InputError, ModelError

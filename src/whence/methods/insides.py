@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence.core.ledger import wide_of
+from whence.core.numerics import wide_of
 from whence.core.places import KINDS, Crossing, Place, inside
 from whence.core.propagation import At, Propagation
 from whence.errors import InputError, OptionError, nearest

@@ -17,6 +17,7 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import TorchFunctionMode
 
+from whence.core.packed import is_packed
 from whence.errors import InputError
 from whence.models.targets import field_of
 
@@ -57,7 +58,8 @@ def find_head(module: nn.Module, run: Callable[[], Any], tokens: int) -> Head | 
             right = whole[:, rows]
             known = getattr(module, "get_output_embeddings", lambda: None)()
             products = seen.widths.count(words)
-            for found in (*([known] if isinstance(known, nn.Linear) else []), *([products] if products else [])):
+            plain = isinstance(known, nn.Linear) and not is_packed(known)  # a packed one has hooks that must see all
+            for found in (*([known] if plain else []), *([products] if products else [])):
                 head = Head(found, words)
                 if _is_same(run, head.given(rows, tokens), right):
                     return head

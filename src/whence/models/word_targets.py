@@ -11,6 +11,7 @@ from typing import Literal
 
 from torch import Tensor
 
+from whence.core.numerics import wide_of
 from whence.errors import InputError
 from whence.models.example import Example
 from whence.models.targets import CONSTANT, AbstractTarget, Term, View, Weights, class_index
@@ -40,7 +41,7 @@ def scored(logits: Tensor, rows: Sequence[int], words: Sequence[int], score: Sco
         return own + against, rivals
     terms: list[Term] = []
     for values, row, word in zip(logits, rows, words, strict=True):
-        shares = values.double().softmax(-1)
+        shares = values.to(wide_of(values.device)).softmax(-1)
         weights = -shares
         weights[word] += 1
         value = shares[word].log()
@@ -53,7 +54,8 @@ def scored(logits: Tensor, rows: Sequence[int], words: Sequence[int], score: Sco
 def _tangent(values: Tensor, row: int, weights: Tensor, value: Tensor) -> list[Term]:
     """A function of the logits at one place by its gradient, and the constant that makes its value right."""
     rounded = weights.float()
-    constant = float(value - (rounded.double() * values.double()).sum())
+    wide = wide_of(values.device)
+    constant = float(value - (rounded.to(wide) * values.to(wide)).sum())
     return [Term((row,), over=Weights(rounded.cpu().numpy())), Term((), constant, CONSTANT)]
 
 
@@ -153,7 +155,7 @@ class Entropy(AbstractTarget):
             raise InputError("entropy is that of a language model's next word, and this model writes none")
         terms: list[Term] = []
         for row, values in zip(view.rows, view.at("logits", view.rows), strict=True):
-            logs = values.double().log_softmax(-1)
+            logs = values.to(wide_of(values.device)).log_softmax(-1)
             value = -(logs.exp() * logs.nan_to_num(neginf=0.0)).sum()
             terms += _tangent(values, row, -logs.exp() * (logs.clamp(min=-1e30) + value), value)
         return terms, "entropy of the next word"

@@ -108,7 +108,7 @@ class AttentionFlow(AbstractAttentionMethod):
     """Divide by the sum over inputs."""
 
     def token_scores(self, layers: list[LayerMap], rows: list[int], how: str) -> Tensor:
-        maps = [residual(fuse(m.attention.double(), self.fusion), self.residual).cpu().numpy() for m in layers]
+        maps = [residual(fuse(m.attention.cpu().double(), self.fusion), self.residual).numpy() for m in layers]
         flows = [max_flow_to_inputs(maps, r) for r in rows]
         if self.normalise:
             flows = [f / max(f.sum(), 1e-12) for f in flows]
