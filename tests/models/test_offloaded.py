@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import sys
 
 import numpy as np
 import pytest
@@ -57,3 +58,10 @@ def test_they_are_not_recorded(monkeypatch):
     monkeypatch.setattr(recording, "DEVICES", ("cpu",))
     assert whence.load(small.llama()).replays
     assert not whence.load(offloaded()).replays
+
+
+def test_spreading_a_model_needs_accelerate(tmp_path, monkeypatch):
+    monkeypatch.setitem(sys.modules, "accelerate", None)
+    small.llama().save_pretrained(tmp_path)
+    with pytest.raises(whence.WhenceError, match="pip install accelerate"):
+        whence.load(str(tmp_path), device="auto")

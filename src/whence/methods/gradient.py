@@ -17,8 +17,8 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.batching import budget_of
 from whence.models.example import Example, ExampleBatch
-from whence.models.heads import KEEP
 from whence.models.targets import AbstractTarget, Custom, Term
+from whence.models.word_head import KEEP
 from whence.progress import track
 from whence.results import Prediction
 

@@ -17,17 +17,21 @@ from safetensors import SafetensorError
 from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
+from whence.extras import need
 from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 from whence.models.tasks import TASKS, kind_of
 
-__all__ = ["BUNDLED", "load"]
+__all__ = ["AUTO", "BUNDLED", "load"]
 
 BUNDLED = ("sentiment", "digits", "tones", "shapes")
 """Models that come with the package."""
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+AUTO = "auto"
+"""The device that is all of them: accelerate spreads the weights, over the disk if need be."""
 
 
 def load(
@@ -49,6 +53,8 @@ def load(
 
     `labels` name the classes of a model that does not say what they are called. `cell` is for models that read images:
     the side in pixels of the squares that scores are for, 1 for single pixels; by default the model's patches.
+
+    `device="auto"` spreads a model that is too large for one device over all of them, with accelerate.
 
     Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
     files do not have would be random numbers: they are an error, unless `allow_missing=True`.
@@ -260,12 +266,14 @@ def _from_files(
     source = _location(name) if packed is None else packed[0]
     options = {"revision": revision, "trust_remote_code": trust_remote_code}
     options |= {} if packed is None else {"gguf_file": packed[1]}
-    sizes: dict[str, Any] = {}
+    sizes: dict[str, Any] = {"device_map": AUTO} if device == AUTO else {}
+    if device == AUTO:
+        need("accelerate", "", f"device={AUTO!r}")
     _refuse_pickled(source, name, options)
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
         if adapter is not None and adapter.labels not in (None, config.num_labels):
-            sizes = {"num_labels": adapter.labels, "ignore_mismatched_sizes": True}  # of a head that is replaced
+            sizes |= {"num_labels": adapter.labels, "ignore_mismatched_sizes": True}  # of a head that is replaced
         if packed is not None and not config.architectures:  # llama.cpp does not say, and runs models that write
             task = task or ("text2text-generation" if config.is_encoder_decoder else "text-generation")
         auto, kind = _auto_class(config, task, name)
@@ -283,7 +291,9 @@ def _from_files(
             "and others each time. Fine-tune it first, or pass another task= "
             f"(one of {', '.join(TASKS)}), or allow_missing=True"
         )
-    module = module.eval().to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
+    module = module.eval()
+    if device != AUTO:
+        module = module.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return module, kind, source, options
 
 

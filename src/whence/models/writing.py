@@ -13,10 +13,10 @@ from whence.errors import EmptyInputError, InputError
 from whence.models.chat import Chat, is_chat, sides_of
 from whence.models.example import Example, ExampleBatch, Features
 from whence.models.generating import Generate, writing_options
-from whence.models.heads import KEEP, Head, find_head
 from whence.models.targets import AbstractTarget, Class, Contrast, Custom, TokenLabel
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import read_on, spans_of, special_in, spell_tokens, words_in
+from whence.models.word_head import KEEP, Head, find_head
 from whence.models.word_targets import Next, Rivals, Span
 
 __all__ = ["CausalLM", "LanguageModel", "MaskedLM"]

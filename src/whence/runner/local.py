@@ -14,6 +14,8 @@ import torch
 
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
+from whence.models.inspecting import is_spread
+from whence.models.loading import AUTO
 from whence.runner.attempts import died_again, notes
 from whence.runner.encoding import DiedError, channels, child, receive, send
 from whence.runner.manifest import ShardReport
@@ -34,20 +36,31 @@ class LocalExecutor:
     """Explains shards here: in this process with one worker, in a process for each with several."""
 
     workers: int | None = None
-    """Default: one for each CUDA device, and one on the CPU, where torch has threads of its own."""
+    """Default: one for each CUDA device, and one on the CPU, where torch has threads of its own; see `devices`."""
 
     def run(
         self, job: Job, adapter: AbstractAdapter, shards: Iterable[Shard], progress: Callable[[int], None]
     ) -> Iterator[ShardReport]:
         """Reports of shards as they are finished."""
-        cuda = torch.cuda.device_count() if adapter.device.type == "cuda" else 0
-        count = self.workers or (cuda or 1 if isinstance(job.model, str) else 1)
+        devices = self.devices(job, adapter)
         # Where processes died again and again, the rest is done in one that may die without us.
-        if count == 1 and not (isinstance(job.model, str) and any(map(died_again, notes(job.out)))):
+        if len(devices) == 1 and not (isinstance(job.model, str) and any(map(died_again, notes(job.out)))):
             yield from explain_shards(job, adapter, shards, progress)
             return
-        devices = [f"cuda:{n % cuda}" for n in range(count)] if cuda else [None] * count
         yield from _Crew(job, shards).reports(devices, progress)
+
+    def devices(self, job: Job, adapter: AbstractAdapter) -> list[str | None]:
+        """Where each worker computes; None is where the model is loaded to by itself.
+
+        All CUDA devices, each a worker, unless the user named one of them, or the model is spread over them already.
+        """
+        if adapter.device.type != "cuda" or is_spread(adapter.module):
+            return [None] * (self.workers or 1)
+        asked = job.model_options.get("device")
+        named = torch.device(asked).index if asked not in (None, AUTO) else None
+        known = list(range(torch.cuda.device_count())) if named is None else [named]
+        count = self.workers or (len(known) if isinstance(job.model, str) else 1)
+        return [f"cuda:{known[n % len(known)]}" for n in range(count)]
 
 
 class _Crew:
