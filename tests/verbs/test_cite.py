@@ -149,7 +149,7 @@ def test_what_can_not_be_cited(lm):
         whence.cite(lm, QUESTION, ["a"], generate={"max_new_tokenz": 5})
     rows = [{"title": "t", "text": "a film."}, {"name": "n", "text": "b."}, {"text": "c."}]
     assert whence.cite(lm, QUESTION, rows, answer="d.").names == ("t", "n", "document 3")
-    with pytest.raises(whence.WhenceError, match="at most 512"):
+    with pytest.raises(whence.WhenceError, match="at most 512 tokens: pass fewer"):
         whence.cite(lm, QUESTION, ["a film " * 100], answer="b")
     with pytest.raises(whence.WhenceError, match="at most 512"):
         whence.cite(lm, QUESTION, ["a film."], answer="b " * 250)

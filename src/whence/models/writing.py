@@ -207,6 +207,8 @@ class CausalLM(LanguageModel):
 
     def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
         """A word of several tokens is written into the input up to the token that decides, and explained there."""
+        if choice == "":
+            raise EmptyInputError("target='' is no word: pass one that may come next, or leave target= out")
         if isinstance(choice, str) and not example.written:
             prompt, (ids,) = self._followed_by(example, choice)
             if len(ids) == 1:

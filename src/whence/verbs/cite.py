@@ -10,7 +10,7 @@ import numpy as np
 
 from whence.core.memory import Memory, size_of
 from whence.core.recipe import Recipe
-from whence.errors import EmptyInputError, InputError
+from whence.errors import EmptyInputError, InputError, InputTooLongError
 from whence.methods.explaining import as_method, renamed
 from whence.methods.method import AbstractMethod
 from whence.methods.tracing import traced
@@ -107,7 +107,13 @@ class Prompt:
         """The prompt for a model, as a message where it has a template, with the answer behind it."""
         chats = getattr(model.tokenizer, "chat_template", None) is not None
         item: Any = [{"role": "user", "content": self.text}] if chats else f"{self.text}\n\nAnswer:"
-        (prompt,), _ = model.encode(item)
+        try:
+            (prompt,), _ = model.encode(item)
+        except InputTooLongError as error:
+            raise InputTooLongError(
+                f"the documents with the question are too long for this model, which takes at most {model.limit} "
+                "tokens: pass fewer or shorter ones"
+            ) from error
         prompt = self._with_sides(prompt)
         if answer is not None:
             return model.within_limit(model.continued(prompt, answer if chats else f" {answer.lstrip()}"))
