@@ -333,6 +333,19 @@ class CausalLM(LanguageModel):
         start = len(prompt.text)
         return tuple(names), tuple((start + a, start + b) for a, b in spans), prompt.text + written
 
+    def behind(self, prompt: Example, example: Example) -> Example:
+        """What is written in `example`, behind another prompt that ends with the same words."""
+        ids, last = prompt.inputs[IDS.name].tolist(), int(example.inputs[IDS.name][example.rows[0]])
+        kept = next((n for n in range(len(ids), 0, -1) if ids[n - 1] == last), len(ids))  # see `_followed_by`
+        return self.with_written(_cut(prompt, kept) if kept < prompt.count else prompt, example.written)
+
+    def expects(self, example: Example) -> Tensor:
+        """How likely every word is at each written token: (written, vocabulary)."""
+        batch = self.collate([example], [Span()])
+        with torch.inference_mode():
+            outputs = self.run(batch)
+            return self.view(outputs, batch, 0).at("logits", example.rows).float().softmax(-1)
+
     def write(self, prompt: Example, generate: Generate) -> list[int]:
         """The tokens that the model writes behind a prompt."""
         with writing_options(generate, self.tokenizer) as options:
