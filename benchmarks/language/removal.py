@@ -21,6 +21,7 @@ from benchmarks.language.asking import TOGETHER, TOKENS, Reader
 from benchmarks.language.contextcite import subsets, surrogate
 from whence.models.chat import Chat
 from whence.models.example import Example
+from whence.models.word_targets import span
 from whence.models.writing import CausalLM
 from whence.results.units import sentences
 from whence.verbs.cite import Prompt, document_side
@@ -37,8 +38,8 @@ __all__ = [
     "sentence_spans",
 ]
 
-METHODS = (*TOKEN_METHODS, "nearest", "leave_one_out", "contextcite 32", "contextcite 256")
-QUICK_METHODS = ("random", "nearest", "exact", "attn_lrp", "gae", "leave_one_out", "contextcite 8")
+METHODS = (*TOKEN_METHODS, "cite", "nearest", "leave_one_out", "contextcite 32", "contextcite 256")
+QUICK_METHODS = ("random", "nearest", "exact", "cite", "attn_lrp", "gae", "leave_one_out", "contextcite 8")
 Span = tuple[int, int]
 T = TypeVar("T")
 ANSWER = 32
@@ -227,10 +228,18 @@ class Case:
             return self._left_out()
         if method.startswith("contextcite "):
             return self._cited(int(method.split()[1]))
-        found = self.reader.scores(method, self.example).astype(np.float64)
+        begin = time.perf_counter()
+        found = self.reader.scores(*self._aimed(method)).astype(np.float64)
+        seconds = time.perf_counter() - begin
         own = owners(self.prompt, self.example, self.pieces)
-        sums = np.array([found[own == n].sum() for n in range(len(self.pieces))])
-        return sums, self.reader.seconds[method][-1]
+        return np.array([found[own == n].sum() for n in range(len(self.pieces))]), seconds
+
+    def _aimed(self, method: str) -> tuple[str, Example, Any]:
+        """A method of `asking`, and the target: that of a trace, another score ("exact score=logit"), or `cite`'s."""
+        if method == "cite":
+            return "exact", self.example, self.prompt.target(self.reader.model, self.example)(0, self.tokens)
+        name, _, score = method.partition(" score=")
+        return name, self.example, span(score=score) if score else None  # type: ignore[arg-type]
 
     def _left_out(self) -> tuple[np.ndarray, float]:
         """log p(answer | all) − log p(answer | all but one), for each."""

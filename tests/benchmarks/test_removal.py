@@ -119,9 +119,9 @@ def test_a_subset_is_run_once_and_costs_each_time(case):
 
 @pytest.mark.parametrize("by", ["document", "sentence"])
 def test_scores_are_those_of_cite(reader, prompt, by):
-    """A method's score of a source is the sum that `whence.cite` reports for an answer of one sentence."""
+    """The row `cite`: the sums that `whence.cite` reports for an answer of one sentence."""
     pieces = document_blocks(prompt) if by == "document" else [place for _, place in sentence_spans(prompt)]
-    found, _ = made(reader, prompt, pieces).scores("exact")
+    found, _ = made(reader, prompt, pieces).scores("cite")
     (statement,) = whence.cite(reader.model, QUESTION, DOCUMENTS, answer=ANSWER, method="exact").statements
     if by == "document":
         expected = list(statement.relevance)
@@ -131,7 +131,7 @@ def test_scores_are_those_of_cite(reader, prompt, by):
     assert found == pytest.approx(expected, abs=1e-5)
 
 
-@pytest.mark.parametrize("method", ["random", "nearest", "contextcite 8", "gae"])
+@pytest.mark.parametrize("method", ["random", "nearest", "contextcite 8", "gae", "exact score=logit"])
 def test_every_row_gives_a_score_to_each_source(case, method):
     scores, seconds = case.scores(method)
     assert scores.shape == (3,)

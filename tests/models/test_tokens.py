@@ -68,3 +68,18 @@ def test_a_character_that_is_never_complete_is_no_part_of_the_next():
     read, spans = read_on(known, before, [*broken[:2], *behind])
     assert read == "\ufffdc 文"
     assert [read[a:b] for a, b in spans] == ["\ufffd", "\ufffd", "c", " ", "文", "文", "文"]
+
+
+class Bytes:
+    """Reads tokens that are bytes, whatever they begin and end with, as byte-level tokenizers do."""
+
+    pieces = (b"a", b" \xe6", b"\x97", b"\xa5", b"\xe6\x9c\xac", b" ok")
+
+    def decode(self, ids):
+        return b"".join(self.pieces[i] for i in ids).decode(errors="replace")
+
+
+def test_a_token_may_hold_a_space_and_the_beginning_of_a_character():
+    read, spans = read_on(Bytes(), [0], [1, 2, 3, 4, 5])
+    assert read == " 日本 ok"
+    assert [read[a:b] for a, b in spans] == [" 日", " 日", " 日", "本", " ok"]

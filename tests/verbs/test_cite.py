@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 import pandas
 import pytest
+import torch
 
 import whence
 from tests import small
@@ -91,12 +92,32 @@ def test_what_is_cited(cited):
     assert cited.top(1)[0][1] == max(cited.documents)
 
 
-def test_it_equals_explaining_the_same_words(lm, cited):
-    """The prompt and the answer as the model reads them, explained by hand."""
+def test_words_are_explained_against_what_comes_without_the_documents(lm, cited):
+    """Prompt and answer as the model reads them: logits less their mean under the shares of the bare prompt."""
     whole = cited.trace.whole
     prompt = whole.text[: len(whole.text) - len(ANSWER)]
-    exp = whence.explain(lm, prompt, continuation=ANSWER, target=whence.span("Not bad."))
+    bare = prompt[: prompt.index("[1]")] + prompt[prompt.index("Answer the question") :]
+    ids, less = (lm.tokenizer(text, add_special_tokens=False, return_tensors="pt").input_ids for text in (prompt, bare))
+    words = lm.tokenizer(ANSWER, add_special_tokens=False, return_tensors="pt").input_ids
+    with torch.no_grad():
+        expected = lm.module(torch.cat([less, words], 1)).logits[0, less.shape[1] - 1 : -1].softmax(-1)
+    chosen = slice(ANSWER.index("Not"), len(ANSWER))  # a token is a letter
+
+    def beyond(outputs):
+        logits = outputs.logits[0, ids.shape[1] - 1 :]
+        own = logits.gather(-1, words[0, :, None])[:, 0]
+        return (own - (expected * logits).sum(-1))[chosen].sum()[None]
+
+    exp = whence.explain(lm, prompt, continuation=ANSWER, target=beyond)
+    assert cited.statements[1].target_score == pytest.approx(exp.target_score, abs=1e-5)
     np.testing.assert_allclose(cited.trace[1].scores, exp.scores, atol=1e-5)
+
+
+@pytest.mark.parametrize("method", ["occlusion", "gae"])
+def test_other_methods_cite_too(lm, method):
+    cited = whence.cite(lm, QUESTION, DOCUMENTS, answer="It is dull.", method=method)
+    assert sum(cited.documents) + cited.elsewhere == pytest.approx(1, abs=1e-6)
+    assert any(cited.statements[0].relevance)
 
 
 def test_the_model_answers_itself(lm):
@@ -149,7 +170,7 @@ def test_what_can_not_be_cited(lm):
         whence.cite(lm, QUESTION, ["a"], generate={"max_new_tokenz": 5})
     rows = [{"title": "t", "text": "a film."}, {"name": "n", "text": "b."}, {"text": "c."}]
     assert whence.cite(lm, QUESTION, rows, answer="d.").names == ("t", "n", "document 3")
-    with pytest.raises(whence.WhenceError, match="at most 512"):
+    with pytest.raises(whence.WhenceError, match="at most 512 tokens: pass fewer"):
         whence.cite(lm, QUESTION, ["a film " * 100], answer="b")
     with pytest.raises(whence.WhenceError, match="at most 512"):
         whence.cite(lm, QUESTION, ["a film."], answer="b " * 250)

@@ -213,6 +213,26 @@ def test_how_a_model_writes_is_chosen_with_the_words_of_generate(lm):
             written(lm, generate=wrong)
     with pytest.raises(whence.WhenceError, match="input_ids"):
         written(lm, generate={"input_ids": [1]})
+    with pytest.raises(whence.WhenceError, match=r"'seed': 'a'.* whole number"):
+        written(lm, generate={"seed": "a"})
+    with pytest.raises(whence.WhenceError, match=r"'max_tokens': …} is no option.* 'max_new_tokens'"):
+        written(lm, generate={"max_tokens": 6})
+    with pytest.raises(whence.WhenceError, match=r"refused by the model's generate: .*temperature"):
+        written(lm, generate={"max_new_tokens": 6, "temperature": -1.0})
+
+
+def test_a_temperature_draws_words_unless_it_is_zero(lm):
+    drawn = {"max_new_tokens": 6, "temperature": 2.0, "seed": 7}
+    assert written(lm, generate=drawn).written == written(lm, generate={**drawn, "do_sample": True}).written
+    assert written(lm, generate={**drawn, "do_sample": False}).written == written(lm).written
+    assert written(lm, generate={**drawn, "temperature": 0, "top_p": 0.9}).written == written(lm).written
+
+
+def test_what_a_template_refuses_is_said(lm):
+    tokenizer = copy.deepcopy(small.bytelevel())
+    tokenizer.chat_template = "{% for m in messages %}{{ m['content'].strip() }};{% endfor %}"
+    with pytest.raises(whence.WhenceError, match=r"chat template refuses .*'role': 'user', 'content'"):
+        whence.explain((small.llama(), tokenizer), [{"role": "user"}])
 
 
 def test_whose_words_the_tokens_of_a_conversation_are(lm):
@@ -285,6 +305,8 @@ def test_saved_and_loaded(lm, tmp_path, suffix):
 
 
 def test_what_a_trace_does_not_take(lm):
+    with pytest.raises(whence.WhenceError, match="target='' is no word"):
+        whence.explain(lm, PROMPT, target="")
     with pytest.raises(whence.WhenceError, match="rows= are those of a trace"):
         whence.explain(lm, PROMPT, rows="word")
     with pytest.raises(whence.WhenceError, match="without_special"):

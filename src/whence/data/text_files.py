@@ -43,7 +43,7 @@ def _rows(path: Path) -> Iterator[dict[str, str]]:
     elif path.suffix.lower() in TEXTS:
         text = _read(path)
         if not text.strip():
-            raise InputError(f"there is no text in {str(path)!r}")
+            raise InputError(f"there is no text in {str(path)!r}: take it out, or name the files that you mean")
         yield {"title": path.stem, "text": text}
     else:
         raise InputError(f"can't read {str(path)!r} as a document: use {', '.join(TEXTS)} or {LINES}")

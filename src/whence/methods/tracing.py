@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Literal
 
 import numpy as np
@@ -16,6 +16,7 @@ from whence.methods.propagate import ManyTargets, Propagate
 from whence.models.adapter import AbstractAdapter
 from whence.models.attending import in_the_open
 from whence.models.example import Example
+from whence.models.targets import AbstractTarget
 from whence.models.tokens import special_in
 from whence.models.word_targets import Span
 from whence.progress import track
@@ -34,18 +35,22 @@ def traced(
     example: Example,
     *,
     rows: Rows = "token",
+    target: Callable[[int, int], AbstractTarget] = Span,
     memory: Memory = "auto",
     progress: bool | None = False,
 ) -> Trace:
-    """A row for each token (word, sentence) that is written in `example`: what it came from."""
+    """A row for each token (word, sentence) that is written in `example`: what it came from.
+
+    `target` makes what is explained of written tokens, the first and the one behind the last.
+    """
     names, spans = _rows(model, example, rows)
-    targets = [Span(a, b) for a, b in spans]
+    targets = [target(a, b) for a, b in spans]
     made = track(_each(model, method, example, targets, memory), method.name, len(spans), show=progress)
     return Trace.of(list(made), names, [place_of(model, example, a, b) for a, b in spans])
 
 
 def _each(
-    model: AbstractAdapter, method: AbstractMethod, example: Example, targets: Sequence[Span], memory: Memory
+    model: AbstractAdapter, method: AbstractMethod, example: Example, targets: Sequence[AbstractTarget], memory: Memory
 ) -> Iterator[Explanation]:
     """One explanation for each target: on one forward pass where its graph fits, one by one else."""
     done = 0

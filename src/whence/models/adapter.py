@@ -31,6 +31,7 @@ from whence.models.targets import (
     Predicted,
     Term,
     View,
+    Weights,
     field_of,
     unknown_label,
 )
@@ -364,6 +365,10 @@ class AbstractAdapter(ABC):
         if all(t.over is None for _, t in rows):
             where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
             return widened(value[where])
+        if all(isinstance(t.over, Weights) for _, t in rows):  # one by one, each would go back through all outputs
+            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
+            weights = np.stack([t.over.held for _, t in rows if isinstance(t.over, Weights)])
+            return (widened(value[where]) * torch.from_numpy(weights).to(value.device)).sum(-1)
         entries = [widened(value[place]) for place in places]
         areas = [None if t.over is None else torch.from_numpy(t.over.held).to(value.device) for _, t in rows]
         return torch.stack([e if a is None else (e * a).sum() for e, a in zip(entries, areas, strict=True)])

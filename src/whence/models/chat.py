@@ -38,9 +38,15 @@ class Chat(NamedTuple):
         if getattr(tokenizer, "chat_template", None) is None:
             raise InputError("this model's tokenizer has no chat template: pass the prompt as one text")
         more = {"tools": list(self.tools)} if self.tools else {}
-        text = str(
-            tokenizer.apply_chat_template(list(self.messages), tokenize=False, add_generation_prompt=True, **more)
-        )
+        try:
+            text = str(
+                tokenizer.apply_chat_template(list(self.messages), tokenize=False, add_generation_prompt=True, **more)
+            )
+        except Exception as error:  # whatever a template raises, it is about what it was given
+            raise InputError(
+                f"the model's chat template refuses this conversation: {error}. "
+                "A message is {'role': 'user', 'content': '…'}; some know no system prompt, or want turns to alternate"
+            ) from error
         if more and text == self._replace(tools=None).rendered(tokenizer):
             raise InputError(
                 "this model's chat template has no place for tools: leave them out, or name them in a text"

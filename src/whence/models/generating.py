@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 
 from whence import cancel
-from whence.errors import InputError
+from whence.errors import InputError, nearest
 
 __all__ = ["LENGTH", "Generate", "checked_generate", "still_wanted", "writing_options"]
 
@@ -19,6 +19,8 @@ Generate = int | Mapping[str, Any]
 and a seed."""
 LENGTH = 256
 """Tokens at most, where nobody says."""
+SAMPLING = ("temperature", "top_p", "top_k", "min_p", "typical_p")
+"""Options that mean something only where words are drawn."""
 OURS = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "return_dict_in_generate", "num_return_sequences")
 
 
@@ -36,6 +38,9 @@ def checked_generate(generate: Any) -> Generate | None:
         for name in OURS:
             if name in generate:
                 raise InputError(f"generate={{{name!r}: …}} is not for you to choose: whence sets it")
+        seed = generate.get("seed")
+        if seed is not None and (isinstance(seed, bool) or not isinstance(seed, int)):
+            raise InputError(f"generate={{'seed': {seed!r}}} is no seed: pass a whole number")
         return dict(generate)
     if isinstance(generate, bool) or not isinstance(generate, int) or generate < 1:
         raise InputError(
@@ -47,10 +52,13 @@ def checked_generate(generate: Any) -> Generate | None:
 
 @contextmanager
 def writing_options(generate: Generate, tokenizer: Any) -> Iterator[dict[str, Any]]:
-    """Options for `generate`, with the seed in force: without sampling unless it is asked for."""
+    """Options for `generate`, with the seed in force. Words are drawn where that is asked for, or a temperature or
+    another way to draw them is given; at a temperature of 0 there is nothing to draw."""
     given: dict[str, Any] = {"max_new_tokens": generate} if isinstance(generate, int) else dict(generate)
     seed = given.pop("seed", None)
-    options = {"do_sample": False, "num_beams": 1, **given}
+    if given.get("temperature") == 0 and not given.get("do_sample"):
+        given = {name: value for name, value in given.items() if name not in SAMPLING}
+    options = {"do_sample": any(given.get(name) is not None for name in SAMPLING), "num_beams": 1, **given}
     if not {"max_new_tokens", "max_length"} & set(options):
         options["max_new_tokens"] = LENGTH
     if options.get("stop_strings"):
@@ -59,5 +67,19 @@ def writing_options(generate: Generate, tokenizer: Any) -> Iterator[dict[str, An
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices) if seed is not None else nullcontext(), torch.no_grad():
         if seed is not None:
-            torch.manual_seed(int(seed))
-        yield options
+            torch.manual_seed(seed)
+        try:
+            yield options
+        except (TypeError, ValueError) as error:
+            raise InputError(_refused(given, error)) from error
+
+
+def _refused(given: Mapping[str, Any], error: Exception) -> str:
+    """What is wrong with options that the model's `generate` does not take."""
+    from transformers import GenerationConfig
+
+    known = {name for name in GenerationConfig().to_dict() if not name.startswith("_")}
+    for name in given:
+        if name not in known and repr(name) in str(error):
+            return f"generate={{{name!r}: …}} is no option of the model's generate.{nearest(name, known)}"
+    return f"generate={dict(given)!r} is refused by the model's generate: {error}"

@@ -15,7 +15,7 @@ from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example, ExampleBatch
-from whence.models.targets import AbstractTarget, Custom, Predicted, Term, Weights
+from whence.models.targets import CONSTANT, AbstractTarget, Custom, Predicted, Term
 from whence.progress import track
 
 __all__ = ["FixedTarget", "Scorer"]
@@ -69,7 +69,7 @@ class Scorer:
             outputs = self.model.run(batch)
         self.model.check_finite(outputs)
         terms, name = target.terms(self.model.view(outputs, batch, 0))
-        if any(isinstance(t.over, Weights) for t in terms):
+        if any(t.field == CONSTANT for t in terms):
             raise InputError(
                 f"{name!r} is no sum of logits and is known by its gradient alone, so it can't be followed to changed "
                 "inputs: take score='margin' or 'logit', or target=lambda outputs: …"

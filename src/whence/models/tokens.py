@@ -151,7 +151,7 @@ def read_on(tokenizer: Any, before: Sequence[int], ids: Sequence[int]) -> tuple[
         base, context = _ending(tokenizer, known[max(0, n - CONTEXT - waiting) : n - waiting])
         whole = str(tokenizer.decode([*context, *known[n - waiting : n + 1]]))
         piece = whole[len(base) :] if whole.startswith(base) else str(tokenizer.decode(known[n - waiting : n + 1]))
-        if held and piece.startswith(held) and piece.strip(PARTIAL):  # what was held is no part of what follows
+        if held and piece.startswith(held) and piece[len(held) :].strip(PARTIAL):  # held is no part of what follows
             spans += [(len(text), len(text) + len(held))] * waiting
             text, piece, waiting = text + held, piece[len(held) :], 0
         waiting, held = waiting + 1, piece

@@ -18,7 +18,7 @@ from whence.models.targets import CONSTANT, AbstractTarget, Term, View, Weights,
 from whence.options import check
 from whence.results.units import tokens_reading
 
-__all__ = ["Entropy", "Next", "Rivals", "Score", "Span", "Weighted", "entropy", "span"]
+__all__ = ["Beyond", "Entropy", "Next", "Rivals", "Score", "Span", "Weighted", "entropy", "span"]
 
 Score = Literal["margin", "logit", "logprob", "probability"]
 """What is explained of a word: its logit less that of the next best word, its logit, its logarithmic probability, its
@@ -127,6 +127,32 @@ class Weighted(AbstractTarget):
             own, _ = Span(n, n + 1, self.score).terms(view)
             terms += [term._replace(weight=term.weight * self.weights[n]) for term in own]
         return terms, view.read([view.example.written[n] for n in chosen])
+
+
+@dataclass(frozen=True)
+class Beyond(AbstractTarget):
+    """Tokens `start` to `stop` of what is written, each against what was to be expected: Σ_t (l_t − Σ_v q_tv l_v).
+
+    The shares q_t of all words come from elsewhere, such as the same model without a part of its prompt, and are
+    constants: the sum is linear in the logits. A word that was expected anyway (q_t near one) weighs nothing, and what
+    raises every word alike is no reason, whether or not the model would have written the word itself.
+    """
+
+    reads_rows = True
+    expected: tuple[Weights, ...]
+    """For each written token, how likely each word was there."""
+    start: int = 0
+    stop: int | None = None
+
+    def terms(self, view: View) -> tuple[list[Term], str]:
+        chosen = range(len(view.example.written))[self.start : self.stop]
+        words = [view.example.written[n] for n in chosen]
+        terms = []
+        for n, word in zip(chosen, words, strict=True):
+            weights = -self.expected[n].held
+            weights[word] += 1
+            terms.append(Term((view.example.rows[n],), over=Weights(weights)))
+        return terms, view.read(words)
 
 
 @dataclass(frozen=True)

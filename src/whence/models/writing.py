@@ -197,6 +197,8 @@ class CausalLM(LanguageModel):
 
     def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
         """A word of several tokens is written into the input up to the token that decides, and explained there."""
+        if choice == "":
+            raise EmptyInputError("target='' is no word: pass one that may come next, or leave target= out")
         if isinstance(choice, str) and not example.written:
             prompt, (ids,) = self._followed_by(example, choice)
             if len(ids) == 1:
@@ -320,6 +322,19 @@ class CausalLM(LanguageModel):
         ]
         start = len(prompt.text)
         return tuple(names), tuple((start + a, start + b) for a, b in spans), prompt.text + written
+
+    def behind(self, prompt: Example, example: Example) -> Example:
+        """What is written in `example`, behind another prompt that ends with the same words."""
+        ids, last = prompt.inputs[IDS.name].tolist(), int(example.inputs[IDS.name][example.rows[0]])
+        kept = next((n for n in range(len(ids), 0, -1) if ids[n - 1] == last), len(ids))  # see `_followed_by`
+        return self.with_written(_cut(prompt, kept) if kept < prompt.count else prompt, example.written)
+
+    def expects(self, example: Example) -> Tensor:
+        """How likely every word is at each written token: (written, vocabulary)."""
+        batch = self.collate([example], [Span()])
+        with torch.inference_mode():
+            outputs = self.run(batch)
+            return self.view(outputs, batch, 0).at("logits", example.rows).float().softmax(-1)
 
     def write(self, prompt: Example, generate: Generate) -> list[int]:
         """The tokens that the model writes behind a prompt."""

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from whence.core.memory import Memory, size_of
 from whence.core.recipe import Recipe
-from whence.errors import EmptyInputError, InputError
+from whence.errors import EmptyInputError, InputError, InputTooLongError
 from whence.methods.explaining import as_method, renamed
 from whence.methods.method import AbstractMethod
 from whence.methods.tracing import traced
@@ -18,7 +19,9 @@ from whence.models.chat import sides_of
 from whence.models.example import Example
 from whence.models.generating import LENGTH, Generate, checked_generate
 from whence.models.loading import load
+from whence.models.targets import Weights
 from whence.models.tokens import special_in
+from whence.models.word_targets import Beyond
 from whence.models.writing import CausalLM
 from whence.options import check
 from whence.results import Citations, CitedSentence, Statement, Trace
@@ -28,6 +31,7 @@ from whence.results.units import letters, sentences
 __all__ = ["cite"]
 
 TASK = "Answer the question from the documents."
+HEADING = "Documents:\n\n"
 WRITTEN = "continuation"
 """The side of tokens that the model wrote."""
 QUESTION, INSTRUCTIONS, EARLIER, MEMORY = REST = ("question", "instructions", "earlier text", "memory")
@@ -75,7 +79,8 @@ def cite(
     chosen = as_method(method, **options)
     prompt = Prompt(question.strip(), documents, task)
     example = prompt.encoded(adapter, answer, checked_generate(generate) or LENGTH)
-    trace = traced(adapter, chosen, example, rows="sentence", memory=memory, progress=progress)
+    target = prompt.target(adapter, example)
+    trace = traced(adapter, chosen, example, rows="sentence", target=target, memory=memory, progress=progress)
     return prompt.cited(replace(trace, whole=renamed(trace.whole, method)))
 
 
@@ -94,7 +99,7 @@ class Prompt:
             pieces.append(text)
             at += len(text)
 
-        put("Documents:\n\n")
+        put(HEADING)
         for n, (name, text) in enumerate(self.named):
             put(f"[{n + 1}] {name}\n" if name else f"[{n + 1}] ")
             put(text, document_side(n))
@@ -102,20 +107,37 @@ class Prompt:
         put(f"{task}\n\nQuestion: ")
         put(question, QUESTION)
         self.text = "".join(pieces)
+        self.bare = f"{HEADING}{task}\n\nQuestion: {question}"
+        """The same without the documents."""
 
     def encoded(self, model: CausalLM, answer: str | None, generate: Generate) -> Example:
         """The prompt for a model, as a message where it has a template, with the answer behind it."""
-        chats = getattr(model.tokenizer, "chat_template", None) is not None
-        item: Any = [{"role": "user", "content": self.text}] if chats else f"{self.text}\n\nAnswer:"
-        (prompt,), _ = model.encode(item)
+        item = _item(model, self.text)
+        try:
+            (prompt,), _ = model.encode(item)
+        except InputTooLongError as error:
+            raise InputTooLongError(
+                f"the documents with the question are too long for this model, which takes at most {model.limit} "
+                "tokens: pass fewer or shorter ones"
+            ) from error
         prompt = self._with_sides(prompt)
         if answer is not None:
-            return model.within_limit(model.continued(prompt, answer if chats else f" {answer.lstrip()}"))
+            return model.within_limit(model.continued(prompt, answer if _chats(model) else f" {answer.lstrip()}"))
         (example,), _ = model.encode(item, generate=generate)
         ids = list(example.written)
         while len(ids) > 1 and special_in(model.tokenizer, ids[-1:])[0]:  # what ends the answer states nothing
             ids.pop()
         return model.with_written(prompt, ids)
+
+    def target(self, model: CausalLM, example: Example) -> Callable[[int, int], Beyond]:
+        """What of an answer is explained: each word against what the model would say there without the documents.
+
+        Against its runner-up, a word that the model would not have written itself is explained by what speaks for
+        another word of the same documents.
+        """
+        (prompt,), _ = model.encode(_item(model, self.bare))
+        shares = model.expects(model.behind(prompt, example)).cpu().numpy()
+        return partial(Beyond, tuple(map(Weights, shares)))
 
     def _with_sides(self, example: Example) -> Example:
         part, text = example.parts[0], example.text
@@ -195,6 +217,15 @@ def _memory(trace: Trace, row: int) -> float:
         return 0.0
     receipt = trace.receipts[row]
     return receipt.total - receipt.inputs
+
+
+def _chats(model: CausalLM) -> bool:
+    return getattr(model.tokenizer, "chat_template", None) is not None
+
+
+def _item(model: CausalLM, text: str) -> Any:
+    """A prompt for a model: a message where it has a template, and else a text that it goes on from."""
+    return [{"role": "user", "content": text}] if _chats(model) else f"{text}\n\nAnswer:"
 
 
 def document_side(n: int) -> str:
