@@ -13,6 +13,7 @@ from __future__ import annotations
 import argparse
 import platform
 import random
+import resource
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -155,8 +156,9 @@ def shown(model: Embeds) -> str:
 
 
 def timed(model: Embeds, lengths: tuple[int, ...]) -> str:
-    """Processor time of a pair of texts of equal length, the best of three; long ones once."""
-    lines = ["| tokens | a pair | one side, one pass | forward pass of both |", "|---|---|---|---|"]
+    """Processor time of a pair of texts of equal length, the best of three; long ones once. Memory is the most that the
+    process has held until then, the model included."""
+    lines = ["| tokens | a pair | one side, one pass | forward pass of both | memory |", "|---|---|---|---|---|"]
     for length in lengths:
         text = " ".join(["river"] * (length - 2))
         (example,), _ = model.encode(text)
@@ -166,7 +168,9 @@ def timed(model: Embeds, lengths: tuple[int, ...]) -> str:
             lambda example=example: [model.embedded([example]) for _ in range(2)],
         ]
         found = [min(_seconds(way) for _ in range(3 if length <= 64 else 1)) for way in ways]
-        lines.append(f"| {example.count} × {example.count} | " + " | ".join(f"{t:.2f} s" for t in found) + " |")
+        most = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 2**20  # KiB, on Linux
+        times = " | ".join(f"{t:.2f} s" for t in found)
+        lines.append(f"| {example.count} × {example.count} | {times} | {most:.2f} GiB |")
         print(lines[-1], flush=True)
     return "\n".join(lines)
 
@@ -207,7 +211,7 @@ def main() -> None:
     if chosen.model is not None:
         model = whence.load(chosen.model, task="sentence-embedding")
         parts.append(f"## Real sentences\n\n{shown(model)}\n\n{measured(model, list(PAIRS), [], chosen.quick)}")
-        lengths = (16, 32, *((64, 128, 512) if chosen.long else ()))
+        lengths = (16, 32, *((64, 128, 256, 512) if chosen.long else ()))
         parts.append(f"## Time\n\nProcessor time on {where}.\n\n{timed(model, lengths)}\n\n{against_one_by_one(model)}")
     page = "\n\n".join(parts) + "\n"
     print(page)

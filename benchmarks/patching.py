@@ -30,6 +30,8 @@ from whence.results.patched import pearson
 __all__ = ["Asked", "correlations", "main"]
 
 KINDS = ("heads", "mlps", "attentions", "layers")
+SOFT = recipes["gi"].but(name="soft", softmax=2.0)
+"""The softmax of GIM [Edin et al. 2025] alone: a saturated attention still has a gradient."""
 RECIPES = {
     "`relp`": RELP,
     "`relp`, gates not halved": RELP.but(product="gradient"),
@@ -37,6 +39,8 @@ RECIPES = {
     "`attn_lrp`": recipes["attn_lrp"],
     "norms held constant alone (`ln`)": recipes["ln"],
     "`attribution`": recipes["gi"],
+    "`attribution`, softmax at temperature 2": SOFT,
+    "the same, slopes and gates held constant": SOFT.but(activation="slope", product="detach"),
 }
 PATH = "`integrated_gradients`"
 SEED = 20_000_003
@@ -78,8 +82,9 @@ def _target(model: Any, pair: Pair) -> Any:
     return later_rather_than_not
 
 
-def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
-    """Prompts of a file that the model answers right, with the giver's second mention changed to another name."""
+def from_file(model: Any, path: Path, count: int, skip: int = 0) -> Iterator[Asked]:
+    """Prompts of a file that the model answers right, with the giver's second mention changed to another name; without
+    the first `skip` of them."""
     rows, tokenizer = json.loads(path.read_text(encoding="utf-8")), model.tokenizer
     ids = lambda text: tokenizer(text, add_special_tokens=False)["input_ids"]
     others = sorted({row["answer"] for row in rows})
@@ -99,6 +104,9 @@ def from_file(model: Any, path: Path, count: int) -> Iterator[Asked]:
             asked = tokenizer(row["prompt"], return_tensors="pt")["input_ids"]
             best = int(model.module(input_ids=asked.to(model.device)).logits[0, -1].argmax())
         if best != right or right == wrong or len(ids(corrupt)) != len(ids(row["prompt"])):
+            continue
+        if skip:
+            skip -= 1
             continue
         yield Asked(row["prompt"], corrupt, whence.contrast(right, wrong))
         count -= 1
@@ -147,6 +155,7 @@ def main() -> None:
     parser.add_argument("--model", required=True, help="a folder of training/train_ioi.py, or a language model")
     parser.add_argument("--data", type=Path, help="prompts about indirect objects, for a model that knows English")
     parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--skip", type=int, default=0, help="leave out the first of the file that are answered right")
     parser.add_argument("--seed", type=int, default=SEED, help="of the texts that are made up")
     parser.add_argument("--into", choices=("clean", "corrupt"), default="clean")
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
@@ -157,7 +166,7 @@ def main() -> None:
         "which year is later": lambda: made_up(model, later, options.prompts, options.seed),
     }
     if options.data is not None:
-        sources = {"indirect objects": lambda: from_file(model, options.data, options.prompts)}
+        sources = {"indirect objects": lambda: from_file(model, options.data, options.prompts, options.skip)}
     for title, prompts in sources.items():
         found = []
         for asked in prompts():

@@ -107,3 +107,5 @@ def test_patch_names_places_and_saves(tmp_path):
     assert "correlation with true patching" in result.stdout
     assert whence.Patching.load(tmp_path / "x.json").target == "positive"
     assert json.loads(run(app, [*given, "--json", "--at", "mlps"]).stdout)["kind"] == "mlps"
+    edges = json.loads(run(app, [*given[:-1], "--json", "--at", "edges", "--truth-of", "3"]).stdout)
+    assert sum(value is not None for row in edges["truth"] for value in row) == 3

@@ -11,6 +11,7 @@ In the corrupt text the first A is another word: nothing stands behind an A then
 from __future__ import annotations
 
 import random
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -18,7 +19,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-__all__ = ["CIRCUIT", "LENGTH", "Induction", "Question", "question"]
+__all__ = ["CIRCUIT", "EDGES", "LENGTH", "Induction", "Planted", "Question", "question"]
 
 WORDS, LENGTH, HEADS, WIDTH = 16, 12, 4, 16
 UNREAD = 16
@@ -28,6 +29,26 @@ SIZE = REST + UNREAD
 CIRCUIT = np.zeros((2, HEADS), dtype=bool)
 CIRCUIT[0, 1] = CIRCUIT[1, 2] = True
 """(layer, head): which heads do it."""
+
+
+class Planted(NamedTuple):
+    """Edges by what they lead from and to, in the order of `whence.patch(…, at="edges")`."""
+
+    rows: tuple[str, ...]
+    columns: tuple[str, ...]
+    planted: np.ndarray
+
+
+def _edges() -> Planted:
+    heads = [f"layer {layer} head {head}" for layer in range(2) for head in range(HEADS)]
+    rows, columns = ("input", *heads), (*heads, "target")
+    way = ["input", "layer 0 head 1", "layer 1 head 2", "target"]
+    return Planted(rows, columns, np.array([[(a, b) in pairwise(way) for b in columns] for a in rows]))
+
+
+EDGES = _edges()
+"""The way on which a changed word A becomes another answer: to the head that copies it one token on, to the one that
+looks for it, to the output."""
 
 
 class Heads(nn.Module):

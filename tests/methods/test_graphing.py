@@ -178,6 +178,32 @@ def test_viewers_find_every_node_of_a_link(tmp_path):
     assert [node["feature_type"] for node in data["nodes"]].count("logit") == 1
 
 
+def test_viewers_find_one_link_for_two_nodes_with_all_that_goes_between_them():
+    graph = whence.graph(made("bert"), TEXT, share=1.0, most=10**6)
+    links = graph.to_dict()["links"]
+    ends = [(link["source"], link["target"]) for link in links]
+    assert len(set(ends)) == len(ends)
+    own = next(link for link in links if link["source"] == "0_0_1" and link["target"] == "1_0_0")
+    between = [e for e in graph.edges if (e.layer, e.source, e.target) == (1, 1, 0)]
+    assert own["weight"] == pytest.approx(sum(e.weight for e in between))
+    assert own["by"] == {e.by: e.weight for e in between}
+    assert len(between) == 4  # one of each head
+
+
+def test_viewers_hide_the_weakest_nodes_first_and_read_a_probability():
+    graph = whence.graph(made("bert"), TEXT, share=1.0, most=10**6)
+    *nodes, goal = graph.to_dict()["nodes"]
+    by_influence = sorted(nodes, key=lambda node: node["influence"])
+    sizes = [abs(node["activation"]) for node in by_influence]
+    assert sizes == sorted(sizes, reverse=True)
+    assert by_influence[0]["influence"] == pytest.approx(sizes[0] / sum(sizes))
+    assert by_influence[-1]["influence"] == pytest.approx(1)
+    said = whence.explain(made("bert"), TEXT).prediction
+    assert goal["clerp"] == f'Output "{said.label}" (p={said.probabilities[0]:.3f})'
+    rather = whence.graph(made("bert"), TEXT, target=whence.contrast(0, 1)).to_dict()["nodes"][-1]
+    assert rather["clerp"].endswith("(p=?)")
+
+
 def test_a_broken_file_is_told(tmp_path):
     (tmp_path / "graph.json").write_text("{}")
     with pytest.raises(InputError, match="no graph"):

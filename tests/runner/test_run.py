@@ -53,6 +53,30 @@ def test_rows_are_those_of_explain(sentiment, reviews, tmp_path):
     assert found[7]["scores"] is None
 
 
+PAIRS = [{"query": "a witty movie", "page": "a good film"}, {"query": "a dull film", "page": "a movie is bad"}]
+
+
+def test_pairs_of_an_embedding_are_compared_row_by_row(tmp_path):
+    model = whence.load((small.encoder(), small.wordpiece()), task="sentence-embedding")
+    whence.run(PAIRS, model=model, text="query", text_pair="page", out=tmp_path / "out")
+    for row, pair in zip(records(tmp_path / "out"), PAIRS, strict=True):
+        exp = whence.explain(model, pair["query"], target=whence.similar_to(pair["page"]))
+        assert (row["text"], row["target"]) == (pair["query"], exp.target)
+        np.testing.assert_allclose(row["scores"], exp.scores, atol=1e-6)
+        assert row["target_score"] == pytest.approx(whence.similarity(model, *pair.values()).score, abs=1e-5)
+    with pytest.raises(InputError, match="text_pair"):
+        whence.run(PAIRS, model=model, text="query", out=tmp_path / "other")
+
+
+def test_pairs_of_a_reranker_are_read_together(tmp_path):
+    model = whence.load((small.classifier(1), small.wordpiece()))
+    whence.run(PAIRS, model=model, text="query", text_pair="page", out=tmp_path / "out")
+    for row, pair in zip(records(tmp_path / "out"), PAIRS, strict=True):
+        exp = whence.explain(model, tuple(pair.values()))
+        assert tuple(row["tokens"]) == exp.tokens
+        np.testing.assert_allclose(row["scores"], exp.scores, atol=1e-6)
+
+
 def test_a_finished_run_is_left_alone(sentiment, reviews, tmp_path):
     out = tmp_path / "out"
     whence.run(reviews, model=sentiment, text="review", out=out, **SMALL)

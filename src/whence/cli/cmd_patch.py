@@ -20,12 +20,15 @@ def patch(
     clean: Annotated[str, typer.Argument(help="A text.")],
     corrupt: Annotated[str, typer.Argument(help="Another with as many tokens.")],
     target: Target = None,
-    at: Annotated[str, typer.Option(help="heads, mlps, attentions or layers.")] = "heads",
+    at: Annotated[str, typer.Option(help="heads, mlps, attentions, layers or edges.")] = "heads",
     method: Annotated[
         str, typer.Option(help="relp, attribution, integrated_gradients, activation (the truth), or a recipe.")
     ] = "relp",
     into: Annotated[str, typer.Option(help="The run that is patched: clean or corrupt.")] = "clean",
     truth: Annotated[bool, typer.Option("--truth", help="Run the model for each place as well.")] = False,
+    truth_of: Annotated[
+        int | None, typer.Option("--truth-of", metavar="N", help="Run it for the N largest estimates alone.")
+    ] = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .txt")] = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
@@ -37,7 +40,7 @@ def patch(
     import whence
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
-    chosen: dict[str, Any] = {"at": at, "method": method, "into": into, "truth": truth}
+    chosen: dict[str, Any] = {"at": at, "method": method, "into": into, "truth": truth_of or truth}
     result = whence.patch(loaded, clean, corrupt, target=target_of(target), **chosen)
     if save is not None:
         typer.echo(f"wrote {result.save(save)}", err=True)

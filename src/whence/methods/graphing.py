@@ -96,6 +96,7 @@ def graphed(
         kept=tuple(part / total if total else 1.0 for part, total in zip(carried, totals, strict=True)),
         target=scores.names[0],
         target_score=seen.target,
+        probability=_probability(model, batch, seen, scores.names[0]),
         method=method.name,
         text=aimed.text,
         stamp={**model.facts(), **versions()},
@@ -192,6 +193,11 @@ def _connected(edges: list[Edge], layers: int) -> list[Edge]:
     for own in reversed(by_layer):
         down |= {(e.layer, e.source) for e in own if (e.layer + 1, e.target) in down}
     return [e for e in edges if (e.layer, e.source) in up and (e.layer + 1, e.target) in down]
+
+
+def _probability(model: AbstractAdapter, batch: ExampleBatch, seen: Crossing, target: str) -> float | None:
+    (said,) = model.predictions(seen.outputs, batch)
+    return dict(zip(said.labels, said.probabilities, strict=False)).get(target)
 
 
 def _names(model: AbstractAdapter, batch: ExampleBatch, seen: Crossing, tokens: int) -> tuple[str, ...]:

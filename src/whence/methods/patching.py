@@ -8,11 +8,13 @@ With a the activation of a place in the run that is patched, b that of the other
     integrated_gradients   (b − a) · mean_k ∂f/∂a at embeddings on the way from the one text to the other
                                                                          [EAP-IG, Hanna et al. 2024]
 
-An estimate costs two passes there and back for all places together, the truth a forward pass for each.
+An estimate costs two passes there and back for all places together, the truth a forward pass for each. What one place
+sends to another is in `methods.edges`.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
@@ -37,7 +39,7 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.targets import Term
 from whence.progress import track
 
-__all__ = ["ESTIMATES", "TRUTH", "TwoRuns", "recipe_of"]
+__all__ = ["EDGES", "ESTIMATES", "NODES", "TRUTH", "TwoRuns", "recipe_of"]
 
 RELP = recipes["exact"].but(name="relp", softmax="gradient")
 """Slopes of activations, halves of products and norms held constant, as in LRP; attention is left its gradient. With
@@ -46,6 +48,9 @@ that says which token came before, in every induction circuit."""
 PATH = "integrated_gradients"
 TRUTH = "activation"
 DEFAULT = "lrp"
+EDGES = "edges"
+NODES = ("heads", "mlps")
+"""What edges lead from and to, besides the input and the target."""
 ESTIMATES = {"relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
 """Methods that estimate, and the recipe of each. Any other recipe is one too."""
 
@@ -80,7 +85,8 @@ class TwoRuns:
         into: str = "clean",
         recipe: Recipe = RELP,
     ):
-        self.model, self.kinds, self.recipe, self.into = model, tuple(kinds), recipe, into
+        self.model, self.recipe, self.into = model, recipe, into
+        self.kinds = tuple(dict.fromkeys(own for kind in kinds for own in (NODES if kind == EDGES else (kind,))))
         clean, self.aim = model.aim(clean, choice)
         corrupt, _ = model.aim(corrupt, choice)
         _check_alike(clean, corrupt)
@@ -88,9 +94,11 @@ class TwoRuns:
         self.seen: dict[str, Crossing] = {}
         self.examples = {"clean": clean, "corrupt": corrupt}
         self.name = ""
+        self._looked_up: dict[str, list[Tensor]] = {}
         for run in ("clean", "corrupt"):  # the clean one first: it decides the target
             self.seen[run] = self._crossed(run)
-        missing = [kind for kind in self.kinds if not self.seen["clean"].of(kind)]
+        needed = ["heads" if kind == EDGES else kind for kind in kinds]
+        missing = [kind for kind in needed if not self.seen["clean"].of(kind)]
         if missing:
             raise ModelError(f"no {missing[0]} were found inside {model.name}: it has no such places")
         shapes = [[(p.kind, p.layer, p.value.shape) for p in crossing.places] for crossing in self.seen.values()]
@@ -113,9 +121,14 @@ class TwoRuns:
         """What the patched run reads."""
         return self.examples[self.into]
 
+    @property
+    def other_example(self) -> Example:
+        """What the other run reads."""
+        return self.examples["corrupt" if self.into == "clean" else "clean"]
+
     def _crossed(self, run: str, change: Change | None = None) -> Crossing:
         batch = self.model.collate([self.examples[run]], [self.aim])
-        target = self._target(batch)
+        target = self.target_of(batch)
         with in_the_open(self.model.module):
             seen = inside(
                 self.model.forward, batch, module=self.model.module, target=target, recipe=self.recipe,
@@ -126,7 +139,7 @@ class TwoRuns:
             self.terms = target.terms[0] if target.terms else []
         return seen
 
-    def _target(self, batch: ExampleBatch) -> Callable[[Any], Tensor]:
+    def target_of(self, batch: ExampleBatch) -> Callable[[Any], Tensor]:
         if not self.terms:
             return TargetScores(self.model, batch, [self.aim] * batch.examples)
         return lambda outputs: self.model.sum_of_terms(outputs, batch, [self.terms] * batch.examples)
@@ -139,28 +152,36 @@ class TwoRuns:
 
     def along(self, kinds: Sequence[str], steps: int) -> dict[str, np.ndarray]:
         """The same with the mean gradient at `steps` points between the embeddings of both inputs."""
-        ends = [self._leaves(run) for run in ("clean", "corrupt")]
+        return self.mean_along(steps, lambda seen, _: {kind: self._effects(kind, seen) for kind in kinds})
+
+    def mean_along(
+        self, steps: int, effects: Callable[[Crossing, Change], dict[str, np.ndarray]]
+    ) -> dict[str, np.ndarray]:
+        """The mean of effects at `steps` points between the embeddings of both inputs, from the pass at each."""
+        ends = [self.leaves(run) for run in ("clean", "corrupt")]
         own, other = ends if self.into == "clean" else ends[::-1]
-        if [v.shape for v in own] != [v.shape for v in other]:
-            raise ModelError("the model looks other things up for the corrupt input than for the clean one")
 
         def effects_at(share: float) -> dict[str, np.ndarray]:
             def between(leaf: Leaf, number: int) -> Tensor:
                 return torch.lerp(own[number], other[number], share).to(leaf.tensor)
 
-            seen = self._crossed(self.into, between)
-            return {kind: self._effects(kind, seen) for kind in kinds}
+            return effects(self._crossed(self.into, between), between)
 
         # Effects of each point are added up, so that no more than one pass is held at a time.
-        total: dict[str, Any] = dict.fromkeys(kinds, 0.0)
+        total: dict[str, Any] = defaultdict(float)
         for step in track(range(steps), PATH, steps):
-            for kind, effects in effects_at((step + 0.5) / steps).items():
-                total[kind] = total[kind] + effects / steps
+            for kind, found in effects_at((step + 0.5) / steps).items():
+                total[kind] = total[kind] + found / steps
         return total
 
-    def _leaves(self, run: str) -> list[Tensor]:
-        batch = self.model.collate([self.examples[run]], [self.aim])
-        return leaves_of(self.model.forward, batch)
+    def leaves(self, run: str) -> list[Tensor]:
+        """What the model looks up for one of the inputs."""
+        if run not in self._looked_up:
+            batch = self.model.collate([self.examples[run]], [self.aim])
+            self._looked_up[run] = leaves_of(self.model.forward, batch)
+        if len({tuple(v.shape for v in found) for found in self._looked_up.values()}) > 1:
+            raise ModelError("the model looks other things up for the corrupt input than for the clean one")
+        return self._looked_up[run]
 
     def _effects(self, kind: str, slopes: Crossing) -> np.ndarray:
         """(other − own) · gradient, with the gradients of any pass."""
@@ -173,8 +194,9 @@ class TwoRuns:
 
     # -- the truth -------------------------------------------------------------------------------------------
 
-    def true_effects(self, kind: str, *, progress: bool | None = False) -> np.ndarray:
-        """The target with each part of each place overwritten by the other run's, less the target of the run."""
+    def true_effects(self, kind: str, *, only: np.ndarray | None = None, progress: bool | None = False) -> np.ndarray:
+        """The target with each part of each place overwritten by the other run's, less the target of the run; `only`
+        where that says so (place, part), NaN elsewhere."""
         moved = [
             (own.parted(other.value) != own.parted(own.value)).any(1).tolist()
             for own, other in zip(self.here.of(kind), self.other.of(kind), strict=True)
@@ -183,6 +205,9 @@ class TwoRuns:
         # What is equal in both runs has no effect: in a causal model, all before the first word that differs.
         cells = [(place, part) for place, row in enumerate(moved) for part, differs in enumerate(row) if differs]
         found = _stacked([np.zeros(count) for count in parts])
+        if only is not None:
+            cells = [cell for cell in cells if only[cell]]
+            found[~only] = np.nan
         if not cells:
             return found
 
@@ -208,10 +233,7 @@ class TwoRuns:
     ) -> np.ndarray:
         """`scored` with masks that are made for the rows of a batch: all of them are cells × places × parts."""
         held = {kind: [place.parted(place.value) for place in self.other.of(kind)] for kind in kinds}
-        size = max(1, budget_of(self.model.device, "explain") // self.example.cost)
-        if self.model.beside([self.example]) == "alone":
-            size = 1
-        chunks = [slice(start, min(ways, start + size)) for start in range(0, ways, size)]
+        chunks = self.chunks(ways)
         found: list[float] = []
         for rows in track(chunks, TRUTH, ways, [rows.stop - rows.start for rows in chunks], show=progress):
             try:
@@ -221,12 +243,21 @@ class TwoRuns:
                     found += self._overwritten(held, where(slice(n, n + 1)))
         return np.array(found)
 
+    def chunks(self, ways: int) -> list[slice]:
+        """So many copies of the input, as batches."""
+        size = max(1, budget_of(self.model.device, "explain") // self.example.cost)
+        if self.model.beside([self.example]) == "alone":
+            size = 1
+        return [slice(start, min(ways, start + size)) for start in range(0, ways, size)]
+
     def _overwritten(self, held: Mapping[str, Sequence[Tensor]], where: Mapping[str, Tensor]) -> list[float]:
         count = len(next(iter(where.values())))
         batch = self.model.collate([self.example] * count, [self.aim] * count)
         by = {kind: Overwrite(held[kind], mask) for kind, mask in where.items()}
         with in_the_open(self.model.module):
-            scores = overwritten(self.model.forward, batch, module=self.model.module, target=self._target(batch), by=by)
+            scores = overwritten(
+                self.model.forward, batch, module=self.model.module, target=self.target_of(batch), by=by
+            )
         return [float(score) for score in scores]
 
 

@@ -60,6 +60,8 @@ class AttributionGraph(Drawn):
     """For each layer, the share of all its edges' |weight| that is in `edges`."""
     target: str = ""
     target_score: float = float("nan")
+    probability: float | None = None
+    """Of the target, where that is one of the model's likeliest answers."""
     method: str = ""
     text: str | None = None
     stamp: dict[str, Any] = field(default_factory=dict)
@@ -99,37 +101,41 @@ class AttributionGraph(Drawn):
         ends = [(row, token) for row, token in used if row == top]
         last = max((token for _, token in ends), default=len(self.tokens) - 1)
         goal = f"{top + 1}_0_{last}"
-        links = [
-            {"source": _id(e.layer, e.source), "target": _id(e.layer + 1, e.target), "weight": e.weight, "by": e.by}
-            for e in self.edges
-        ]
-        links += [
-            {"source": _id(*end), "target": goal, "weight": float(self.relevance[end]), "by": "head of the model"}
-            for end in ends
-        ]
-        nodes = [self._node(row, token) for row, token in used]
-        nodes.append(_node(goal, str(top + 1), last, "logit", self.target, self.target_score))
+        likely = "?" if self.probability is None else f"{self.probability:.3f}"
+        nodes = [self._node(node, before) for node, before in _ranked(used, self.relevance).items()]
+        label = f'Output "{self.target}" (p={likely})'  # viewers read the probability from there, and fail without one
+        nodes.append(_node(goal, str(top + 1), last, "logit", label, self.target_score))
+        nodes[-1] |= {"is_target_logit": True, "token_prob": self.probability or 0.0}
         return {
             "metadata": {
-                "slug": "whence", "scan": str(self.stamp.get("model", "")), "prompt": self.text or "".join(self.tokens),
-                "prompt_tokens": list(self.tokens), "node_threshold": min(self.kept, default=1.0), "schema_version": 1,
+                "slug": "whence", "scan": str(self.stamp.get("model", "")), "transcoder_list": [],
+                "prompt": self.text or "".join(self.tokens), "prompt_tokens": list(self.tokens), "node_threshold": 1.0,
+                "info": {"generator": {"name": "whence", "version": str(self.stamp.get("whence", ""))}},
             },
-            "qParams": {"linkType": "both", "pinnedIds": [], "clickedId": "", "supernodes": [], "sg_pos": ""},
+            "qParams": {"linkType": "both", "pinnedIds": [], "clickedId": goal, "supernodes": [], "sg_pos": ""},
             "nodes": nodes,
-            "links": links,
+            "links": self._links() + [_link(_id(*end), goal, [("output", float(self.relevance[end]))]) for end in ends],
             "whence": {
                 "format": FORMAT, "relevance": self.relevance.tolist(), "constants": self.constants.tolist(),
                 "heads": self.heads.tolist(), "layers": list(self.layers), "kept": list(self.kept),
                 "edges": [list(e) for e in self.edges], "target": self.target, "target_score": self.target_score,
-                "method": self.method, "text": self.text, "stamp": self.stamp,
+                "probability": self.probability, "method": self.method, "text": self.text, "stamp": self.stamp,
             },
         }  # fmt: skip
 
-    def _node(self, row: int, token: int) -> dict[str, Any]:
+    def _links(self) -> list[dict[str, Any]]:
+        """One for each two nodes: viewers know no second way between them."""
+        ways: dict[tuple[str, str], list[tuple[str, float]]] = {}
+        for e in self.edges:
+            ways.setdefault((_id(e.layer, e.source), _id(e.layer + 1, e.target)), []).append((e.by, e.weight))
+        return [_link(source, target, by) for (source, target), by in ways.items()]
+
+    def _node(self, node: tuple[int, int], influence: float) -> dict[str, Any]:
+        row, token = node
         kind = "embedding" if row == 0 else "cross layer transcoder"  # a kind that viewers draw
         layer = "E" if row == 0 else str(row - 1)
-        label = self.named(row, token)
-        return _node(_id(row, token), layer, token, kind, label, float(self.relevance[row, token]))
+        made = _node(_id(row, token), layer, token, kind, self.named(row, token), float(self.relevance[row, token]))
+        return made | {"influence": influence}
 
     @classmethod
     def from_dict(cls, data: dict[str, Any]) -> AttributionGraph:
@@ -146,6 +152,7 @@ class AttributionGraph(Drawn):
             kept=tuple(own["kept"]),
             target=own["target"],
             target_score=own["target_score"],
+            probability=own.get("probability"),
             method=own["method"],
             text=own["text"],
             stamp=own["stamp"],
@@ -172,9 +179,21 @@ def _id(row: int, token: int) -> str:
     return f"{'E' if row == 0 else row - 1}_0_{token}"
 
 
+def _ranked(nodes: list[tuple[int, int]], relevance: np.ndarray) -> dict[tuple[int, int], float]:
+    """Each node with the share of all |relevance| that it and the stronger ones have: viewers hide by it."""
+    sizes = np.array([abs(relevance[node]) for node in nodes])
+    order = np.argsort(-sizes, kind="stable")
+    shares = np.minimum(np.cumsum(sizes[order]) / (sizes.sum() or 1.0), 1.0)
+    return {nodes[n]: float(share) for n, share in sorted(zip(order.tolist(), shares, strict=True))}
+
+
+def _link(source: str, target: str, by: list[tuple[str, float]]) -> dict[str, Any]:
+    return {"source": source, "target": target, "weight": sum(weight for _, weight in by), "by": dict(by)}
+
+
 def _node(name: str, layer: str, token: int, kind: str, label: str, relevance: float) -> dict[str, Any]:
     return {
         "node_id": name, "jsNodeId": f"{name}-0", "feature": 0, "layer": layer, "ctx_idx": token, "feature_type": kind,
-        "clerp": label, "token_prob": 0.0, "is_target_logit": kind == "logit", "run_idx": 0, "reverse_ctx_idx": 0,
-        "influence": abs(relevance), "activation": relevance,
+        "clerp": label, "token_prob": 0.0, "is_target_logit": False, "run_idx": 0, "reverse_ctx_idx": 0,
+        "influence": 0.0, "activation": relevance,
     }  # fmt: skip

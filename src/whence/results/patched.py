@@ -16,6 +16,7 @@ from whence.results.showing import Drawn, save_as
 __all__ = ["Patching", "pearson"]
 
 FORMAT = 1
+EDGES = "edges"
 SINGULAR = {"heads": "head", "layers": "layer", "attentions": "attention", "mlps": "mlp"}
 
 
@@ -33,7 +34,8 @@ def pearson(a: np.ndarray, b: np.ndarray) -> float:
 
 @dataclass(frozen=True, eq=False)
 class Patching(Drawn):
-    """Effects of patching, a row for each place: one number for each of its heads, or for each token.
+    """Effects of patching, a row for each place: one number for each of its heads, or for each token. Of edges, a row
+    for each place they lead from and a column for each they lead to.
 
     effect = score of the run `into` with the other run's activation at the place − score of the run `into`. It is
     estimated by all methods but "activation", which runs the model and is the truth.
@@ -44,9 +46,9 @@ class Patching(Drawn):
     """
 
     effects: np.ndarray
-    """(place, head) or (place, token), NaN where a place has fewer than others."""
+    """(place, head) or (place, token), NaN where a place has fewer than others; of edges (from, to), NaN for none."""
     kind: str
-    """"heads", "mlps", "attentions" or "layers"."""
+    """"heads", "mlps", "attentions", "layers" or "edges"."""
     method: str
     target: str
     layers: tuple[int, ...] = ()
@@ -60,7 +62,11 @@ class Patching(Drawn):
     into: str = "clean"
     """Which run is patched."""
     truth: np.ndarray | None = None
-    """The effects by true patching, where they were asked for."""
+    """The effects by true patching, where they were asked for; NaN where the model was not run."""
+    rows: tuple[str, ...] = ()
+    """Of edges, what they lead from: "input", "layer 0 head 0", …, "layer 0 mlp", …"""
+    columns: tuple[str, ...] = ()
+    """Of edges, what they lead to: heads, MLPs and "target"."""
     options: dict[str, Any] = field(default_factory=dict)
     stamp: dict[str, Any] = field(default_factory=dict)
 
@@ -73,6 +79,8 @@ class Patching(Drawn):
                 object.__setattr__(self, name, made)
         if self.effects.ndim != 2 or (self.truth is not None and self.truth.shape != self.effects.shape):
             raise ValueError("effects and truth are (place, head) or (place, token), of one shape")
+        if self.kind == EDGES and self.effects.shape != (len(self.rows), len(self.columns)):
+            raise ValueError("edges have names for what they lead from (rows) and to (columns)")
         if not self.layers:
             object.__setattr__(self, "layers", tuple(range(len(self.effects))))
 
@@ -85,28 +93,34 @@ class Patching(Drawn):
 
     @property
     def by_layer(self) -> np.ndarray:
-        """Effects summed over heads or tokens, one for each place."""
+        """Effects summed over heads or tokens, one for each place; of edges, over all that leave a place."""
         return np.asarray(np.nansum(self.effects, axis=1))
 
     @property
     def correlation(self) -> float | None:
-        """Pearson's, between effects and truth over all places; None where the truth was not asked for."""
+        """Pearson's, between effects and truth over all places that were run; None where no truth was asked for."""
         return None if self.truth is None else pearson(self.effects, self.truth)
 
     def row(self, place: int) -> str:
         """What a place is called."""
+        if self.kind == EDGES:
+            return self.rows[place]
         layer = self.layers[place]
         same = [n for n, own in enumerate(self.layers) if own == layer]
         return f"layer {layer}" if len(same) == 1 else f"layer {layer} ({same.index(place) + 1} of {len(same)})"
 
     def column(self, part: int) -> str:
-        """What a part of a place is called: the number of a head, or a token."""
+        """What a part of a place is called: the number of a head, or a token; of an edge, what it leads to."""
+        if self.kind == EDGES:
+            return self.columns[part]
         if self.kind == "heads":
             return str(part)
         return self.tokens[part] if part < len(self.tokens) else str(part)
 
     def name(self, place: int, part: int) -> str:
         """What a part of a place is called, in full."""
+        if self.kind == EDGES:
+            return f"{self.rows[place]} → {self.columns[part]}"
         if self.kind == "heads":
             return f"{self.row(place)} head {part}"
         what = "" if self.kind == "layers" else f" {SINGULAR.get(self.kind, self.kind)}"
@@ -114,11 +128,14 @@ class Patching(Drawn):
 
     def top(self, n: int = 10) -> list[tuple[str, float]]:
         """The `n` largest effects by size, the largest first."""
+        return [(self.name(*cell), float(self.effects[cell])) for cell in self.strongest(n)]
+
+    def strongest(self, n: int = 10) -> list[tuple[int, int]]:
+        """Where the `n` largest effects stand, by size, the largest first."""
         sizes = np.abs(self.effects).reshape(-1)
         order = np.argsort(-np.nan_to_num(sizes, nan=-1.0), kind="stable")
         order = order[np.isfinite(sizes[order])][:n]
-        places = [divmod(int(i), self.effects.shape[1]) for i in order]
-        return [(self.name(*place), float(self.effects[place])) for place in places]
+        return [divmod(int(i), self.effects.shape[1]) for i in order]
 
     # -- saving ----------------------------------------------------------------------------------------------
 
@@ -137,6 +154,7 @@ class Patching(Drawn):
             "effects": _rows(self.effects),
             "truth": None if self.truth is None else _rows(self.truth),
             "correlation": None if self.correlation is None else _known(self.correlation),
+            **({"rows": list(self.rows), "columns": list(self.columns)} if self.kind == EDGES else {}),
             "options": dict(self.options),
             "stamp": dict(self.stamp),
         }
@@ -147,6 +165,7 @@ class Patching(Drawn):
             raise InputError("this file holds no patching that this version of whence can read")
         given: dict[str, Any] = {name: data[name] for name in ("kind", "method", "target", "into", "options", "stamp")}
         given |= {name: tuple(data[name]) for name in ("layers", "tokens", "other_tokens")}
+        given |= {name: tuple(data.get(name, ())) for name in ("rows", "columns")}
         given |= {name: _number(data[name]) for name in ("clean_score", "corrupt_score")}
         truth = None if data["truth"] is None else _array(data["truth"])
         return cls(effects=_array(data["effects"]), truth=truth, **given)

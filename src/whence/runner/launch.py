@@ -21,6 +21,7 @@ from whence.extras import need_parquet
 from whence.methods.explaining import as_method
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
+from whence.models.embedding import Embeds
 from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
@@ -110,9 +111,10 @@ def run(
             can be pickled.
         out: the folder for shards and manifest.
         method: as in `explain`, with its `options`.
-        text: the column that is explained; with `text_pair` a second one beside it.
+        text: the column that is explained; with `text_pair` a second one beside it, which a reranker reads with it and
+            to which an embedding is compared.
         id_column: names the rows; default their numbers.
-        target: as in `explain`; `target_column` has one for each row.
+        target: as in `explain`; `target_column` has one for each row (for an embedding, a text: see `similar_to`).
         executor: "local" (all devices of this machine) or "ray" (a cluster).
         workers: processes; default one for each device. A small model leaves a GPU waiting for Python: three may share
             one.
@@ -141,6 +143,13 @@ def run(
     adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
     chosen = as_method(method, **options)
     columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
+    if isinstance(adapter, Embeds) and columns.target is None and target is None:
+        if columns.pair is None:
+            raise InputError(
+                "an embedding has no answer of its own: say which column it is compared with, text_pair='…' "
+                "(--text-pair), or one text for all rows, target=whence.similar_to('…')"
+            )
+        columns = replace(columns, pair=None, target=columns.pair)  # each text by itself, compared with the other
     written = checked_generate(generate)
     encoding = {"truncate": truncate, **({"generate": written} if written is not None else {})}
     if isinstance(target, list | tuple):

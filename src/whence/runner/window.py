@@ -13,6 +13,7 @@ from whence.errors import InputError, WhenceError
 from whence.methods.explaining import explain_examples
 from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
+from whence.models.embedding import Embeds, similar_to
 from whence.models.example import Example
 from whence.results import Explanation
 
@@ -95,7 +96,9 @@ class WindowExplainer:
         return results
 
     def choice_of(self, row: Row) -> Any:
-        """The target of a row, as the user gave it."""
+        """The target of a row, as the user gave it; of an embedding, a text in a column is what it is compared with."""
+        if isinstance(self.adapter, Embeds) and isinstance(row.target, str):
+            return similar_to(row.target)
         choice = row.target if row.target is not None else self.target
         if isinstance(choice, str) and choice not in self.adapter.labels and choice.lstrip("-").isdigit():
             return int(choice)  # CSV has no numbers

@@ -5,9 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, Literal
 
+import numpy as np
+
 from whence.core.recipe import Recipe
 from whence.errors import InputError
-from whence.methods.patching import PATH, TRUTH, TwoRuns, recipe_of
+from whence.methods.edges import Edges
+from whence.methods.patching import EDGES, PATH, TRUTH, TwoRuns, recipe_of
 from whence.models.example import Example
 from whence.models.loading import load
 from whence.options import Count, check
@@ -16,8 +19,10 @@ from whence.stamp import versions
 
 __all__ = ["patch"]
 
-At = Literal["heads", "mlps", "attentions", "layers"]
+At = Literal["heads", "mlps", "attentions", "layers", "edges"]
 Run = Literal["clean", "corrupt"]
+MOST_EDGES = 5000
+"""Of which the truth is run without being asked for them by number."""
 
 
 def patch(
@@ -29,7 +34,7 @@ def patch(
     at: At | Sequence[At] = "heads",
     method: str | Recipe = "relp",
     into: Run = "clean",
-    truth: bool = False,
+    truth: bool | int = False,
     steps: int = 8,
     progress: bool | None = None,
 ) -> Any:
@@ -45,21 +50,23 @@ def patch(
         model: a loaded model, a name to load, `(module, tokenizer)`.
         clean, corrupt: two inputs with as many tokens.
         target: as in `explain`; decided on the clean input, and the same for both.
-        at: "heads" (each head, at all tokens), "mlps", "attentions" or "layers" (what they give, at each token).
+        at: "heads" (each head, at all tokens), "mlps", "attentions" or "layers" (what they give, at each token), or
+            "edges": what the input, a head or an MLP sends directly to a later head, an MLP or the target.
         method: "relp" (Δ activation · gradient under LRP), "attribution" (plain gradient), "integrated_gradients" (mean
             gradient between both inputs), any recipe, or "activation": the model is run for each place, the truth.
         into: the run that is patched: "clean" (noising), or "corrupt", into which clean activations go (denoising).
-        truth: run the model for each place as well, and say how well the estimate correlates.
+        truth: run the model for each place as well, and say how well the estimate correlates; a number: for so many of
+            the largest estimates alone.
         steps: of "integrated_gradients", points between the inputs.
     """
     several = isinstance(at, Iterable) and not isinstance(at, str)
     kinds: list[Any] = list(at) if several else [at]
     if not kinds:
-        raise InputError("at=[] names no places: at='heads', 'mlps', 'attentions' or 'layers'")
+        raise InputError("at=[] names no places: at='heads', 'mlps', 'attentions', 'layers' or 'edges'")
     for kind in kinds:
         check("at", kind, At, "patch")
     check("into", into, Run, "patch")
-    check("truth", truth, bool, "patch")
+    check("truth", truth, bool | Count, "patch")
     check("steps", steps, Count, "patch")
     recipe = recipe_of(method)
     adapter = load(model)
@@ -68,30 +75,37 @@ def patch(
         kinds=list(dict.fromkeys(kinds)), into=into, recipe=recipe,
     )  # fmt: skip
     asked = method.name if isinstance(method, Recipe) else method
-    path = runs.along(kinds, steps) if asked == PATH else {}
     names = {run: tuple(name for part in e.parts for name in part.names) for run, e in runs.examples.items()}
+    shared: dict[str, Any] = {
+        "method": asked,
+        "target": runs.name,
+        "tokens": names[into],
+        "other_tokens": names["corrupt" if into == "clean" else "clean"],
+        "clean_score": runs.seen["clean"].target,
+        "corrupt_score": runs.seen["corrupt"].target,
+        "into": into,
+        "options": {"steps": steps} if asked == PATH else {} if asked == TRUTH else {"recipe": recipe.name},
+        "stamp": {**adapter.facts(), **versions()},
+    }
+    places = [kind for kind in kinds if kind != EDGES]
+    found = runs.along(places, steps) if asked == PATH and places else {kind: runs.estimated(kind) for kind in places}
+    edges = Edges(runs) if EDGES in kinds else None
+    if edges is not None:
+        found[EDGES] = edges.along(steps) if asked == PATH else edges.estimated()
     made = []
     for kind in kinds:
-        true = runs.true_effects(kind, progress=progress) if truth or asked == TRUTH else None
-        effects = true if asked == TRUTH else path[kind] if path else runs.estimated(kind)
-        assert effects is not None
-        made.append(
-            Patching(
-                effects=effects,
-                kind=kind,
-                method=asked,
-                target=runs.name,
-                layers=tuple(place.layer or 0 for place in runs.here.of(kind)),
-                tokens=names[into],
-                other_tokens=names["corrupt" if into == "clean" else "clean"],
-                clean_score=runs.seen["clean"].target,
-                corrupt_score=runs.seen["corrupt"].target,
-                into=into,
-                truth=true if truth else None,
-                options={"steps": steps} if asked == PATH else {} if asked == TRUTH else {"recipe": recipe.name},
-                stamp={**adapter.facts(), **versions()},
-            )
-        )
+        true = None
+        if asked == TRUTH or truth is not False:
+            only = _largest(found[kind], None if asked == TRUTH or truth is True else int(truth))
+            if kind != EDGES or edges is None:
+                true = runs.true_effects(kind, only=only, progress=progress)
+            else:
+                if asked == TRUTH or truth is True:
+                    _check_feasible(int(only.sum()))
+                true = edges.true_effects(only, progress=progress)
+        effects = found[kind] if asked != TRUTH or true is None else true
+        own = _names_of(edges) if kind == EDGES else {"layers": tuple(place.layer or 0 for place in runs.here.of(kind))}
+        made.append(Patching(effects=effects, kind=kind, truth=None if truth is False else true, **own, **shared))
     return made if several else made[0]
 
 
@@ -101,3 +115,31 @@ def _single(adapter: Any, item: Any, which: str) -> Example:
         raise InputError(f"patch compares two inputs, and {which} is a list of {len(examples)}: pass them one by one")
     (example,) = examples
     return example  # type: ignore[no-any-return]
+
+
+def _names_of(edges: Edges | None) -> dict[str, Any]:
+    assert edges is not None
+    return {
+        "layers": tuple(node.layer for node in edges.sources),
+        "rows": tuple(node.name for node in edges.sources),
+        "columns": tuple(node.name for node in edges.sinks),
+    }
+
+
+def _largest(estimate: np.ndarray, count: int | None) -> np.ndarray:
+    """Where the `count` largest estimates are; all of them where no number is given."""
+    known: np.ndarray = np.isfinite(estimate)
+    if count is None or count >= known.sum():
+        return known
+    order = np.argsort(-np.where(known, np.abs(estimate), -1.0), axis=None, kind="stable")[:count]
+    made = np.zeros(estimate.size, dtype=bool)
+    made[order] = True
+    return made.reshape(estimate.shape)
+
+
+def _check_feasible(count: int) -> None:
+    if count > MOST_EDGES:
+        raise InputError(
+            f"the model has {count:,} edges, and the truth is a run for each: method='relp' with truth=100 runs the "
+            "hundred largest"
+        )

@@ -11,10 +11,12 @@ from rich.table import Table
 from rich.text import Text as Words
 
 from whence.results import Patching
+from whence.results.patched import EDGES
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN
 from whence.viz.colour import blend, contrast_text, heat, scale_of
 from whence.viz.drawing import FAINT, HAIR, Drawing, Raster, Rect, Shape, Text, stacked
+from whence.viz.edge_map import edge_map
 from whence.viz.figure import Figure, figure_of
 from whence.viz.html import CARD
 from whence.viz.metrics import Measure, clipped
@@ -40,10 +42,13 @@ def notes(found: Patching) -> list[str]:
     other = "corrupt" if found.into == "clean" else "clean"
     made = [
         f"score: clean {found.clean_score:+.4g}, corrupt {found.corrupt_score:+.4g}",
-        f"effect on the {found.into} run's score of the {other} run's activation",
+        f"effect on the {found.into} run's score of the {other} run's activation"
+        + (", along an edge alone" if found.kind == EDGES else ""),
     ]
-    if found.correlation is not None:
-        made.append(f"correlation with true patching: {found.correlation:.3f}")
+    if found.truth is not None and found.correlation is not None:
+        ran, all_ = (int(np.isfinite(values).sum()) for values in (found.truth, found.effects))
+        which = "" if ran == all_ else f" of the {ran} largest"
+        made.append(f"correlation with true patching{which}: {found.correlation:.3f}")
     return made
 
 
@@ -59,6 +64,9 @@ def maps_of(found: Patching) -> list[tuple[str, np.ndarray]]:
 def patch_map(found: Patching) -> Figure:
     """Effects, and below them the truth where it is known: orange raises the score, blue lowers it."""
     maps = maps_of(found)
+    if found.kind == EDGES:
+        said = notes(found)
+        return Figure(lambda measure: stacked([edge_map(found, name, own, said, measure) for name, own in maps], gap=0))
     return Figure(lambda measure: stacked([_drawn(found, name, own, measure) for name, own in maps], gap=0))
 
 
@@ -109,6 +117,11 @@ def plain(found: Patching) -> str:
 def render(found: Patching) -> Group:
     """The heat map in colours, where it fits, and the largest effects."""
     parts: list[Any] = [Words(printable(heading(found)), style="bold"), *map(Words, notes(found)), Words("")]
+    best = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
+    for name, effect in found.top(SHOWN):
+        best.add_row(f"{effect:+.4f}", Words(printable(name)))
+    if found.kind == EDGES:
+        return Group(*parts, best)
     scale = scale_of(found.effects)
     grid = Table(box=None, show_header=False, pad_edge=False, padding=(0, 1, 0, 0))
     for place, row in enumerate(found.effects):
@@ -117,15 +130,14 @@ def render(found: Patching) -> Group:
             red, green, blue = blend(float(value), scale)
             cells.append("  ", style=f"on rgb({red},{green},{blue})" if np.isfinite(value) else "")
         grid.add_row(found.row(place), cells)
-    best = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, effect in found.top(SHOWN):
-        best.add_row(f"{effect:+.4f}", Words(printable(name)))
     return Group(*parts, grid, Words(""), best)
 
 
 @draws(Patching, "notebook")
 def fragment(found: Patching) -> str:
-    """The heat map as a table; each cell says what it is when the pointer rests on it."""
+    """The heat map as a table; each cell says what it is when the pointer rests on it. Edges are a picture."""
+    if found.kind == EDGES:
+        return patch_map(found).svg
     tables = "".join(_table(found, values) for _, values in maps_of(found))
     said = "<br>".join(html.escape(line) for line in notes(found))
     return (

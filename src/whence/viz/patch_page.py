@@ -7,9 +7,10 @@ import html
 import numpy as np
 
 from whence.results import Patching
+from whence.results.patched import EDGES
 from whence.results.showing import draws
 from whence.viz.colour import scale_of
-from whence.viz.patch_map import heading, maps_of, notes
+from whence.viz.patch_map import heading, maps_of, notes, patch_map
 from whence.viz.report import document, shade
 from whence.viz.terminal import printable
 
@@ -23,8 +24,13 @@ SHOWN = 20
 def page(found: Patching) -> str:
     """Everything is in the text of the page: it needs no script."""
     said = "".join(f"<p>{_safe(line)}</p>" for line in notes(found))
-    maps = "".join(_map(found, name, values) for name, values in maps_of(found))
-    best = "".join(f"<tr><td>{_safe(name)}</td><td>{effect:+.4f}</td></tr>" for name, effect in found.top(SHOWN))
+    if found.kind == EDGES:
+        maps = f'<section class="w-card"><div class="w-patch">{patch_map(found).svg}</div></section>'
+    else:
+        maps = "".join(_map(found, name, values) for name, values in maps_of(found))
+    truth = "" if found.truth is None else "<th>true patching</th>"
+    best = f"<thead><tr><th></th><th>{_safe(found.method)}</th>{truth}</tr></thead>"
+    best += "".join(_row(found, cell) for cell in found.strongest(SHOWN))
     texts = "".join(
         f'<p dir="auto"><b>{name}</b> {_safe(" ".join(token.strip() for token in tokens))}</p>'
         for name, tokens in _texts(found)
@@ -41,6 +47,12 @@ def page(found: Patching) -> str:
         scripts=("base.js",),
         styles=("patch.css",),
     )
+
+
+def _row(found: Patching, cell: tuple[int, int]) -> str:
+    numbers = [found.effects[cell], *([] if found.truth is None else [found.truth[cell]])]
+    shown = "".join(f"<td>{'' if np.isnan(value) else f'{value:+.4f}'}</td>" for value in numbers)
+    return f"<tr><td>{_safe(found.name(*cell))}</td>{shown}</tr>"
 
 
 def _texts(found: Patching) -> list[tuple[str, tuple[str, ...]]]:
