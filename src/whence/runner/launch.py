@@ -29,7 +29,7 @@ from whence.options import Above, Count, Least, check
 from whence.runner.attempts import note_of, notes
 from whence.runner.encoding import Encoder
 from whence.runner.local import LocalExecutor
-from whence.runner.manifest import SHOWN, Journal, Manifest, ShardReport, locked
+from whence.runner.manifest import SHOWN, Journal, Manifest, ShardReport, folder_of, locked
 from whence.runner.meter import Meter, duration
 from whence.runner.plan import Plan, Shard, cut, difference, digest_of, stamp, weights_digests
 from whence.runner.preflight import SAMPLE, Forecast, forecast, suggested
@@ -109,8 +109,9 @@ def run(
     """Explain a data set and write Parquet shards to `out`. The same call again goes on where it stopped.
 
     Arguments:
-        data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, a folder of images, a hub
-            data set, a frame or a column (pandas, polars, pyarrow), or an iterable of texts, pairs or dicts.
+        data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, here or elsewhere
+            (`s3://bucket/reviews/*.parquet`), a folder of images, a hub data set, a frame or a column (pandas, polars,
+            pyarrow), or an iterable of texts, pairs or dicts.
         model: a name to load, `(module, tokenizer)`, or a loaded model. Several processes need a name, or a model that
             can be pickled.
         out: the folder for shards and manifest.
@@ -138,7 +139,7 @@ def run(
     if executor not in EXECUTORS:
         raise UnknownNameError("executor", executor, EXECUTORS)
     need_parquet()
-    out = Path(out).expanduser()
+    out = folder_of(out)
     check("workers", workers, Count | None, "run")
     check("worker_cpus", worker_cpus, Annotated[float, Above(0)] | None, "run")
     check("worker_gpus", worker_gpus, Annotated[float, Least(0)] | None, "run")
