@@ -28,7 +28,7 @@ from whence.results import (
     Patching,
     Trace,
 )
-from whence.runner import run, show, summary, verify
+from whence.runner import explainer, run, show, summary, verify
 from whence.stamp import __version__
 from whence.verbs.attention import attention
 from whence.verbs.audit import audit
@@ -81,6 +81,7 @@ __all__ = [
     "entropy",
     "evaluate",
     "explain",
+    "explainer",
     "graph",
     "load",
     "methods",

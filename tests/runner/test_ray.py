@@ -4,14 +4,21 @@ from __future__ import annotations
 
 import os
 import signal
+from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
+import torch
 
 import whence
 from tests.runner.conftest import files, records, sentences
 from tests.runner.killers import DeadlyMethod
+from whence.errors import InputError
+from whence.methods.random_scores import Random
+from whence.runner import ray_executor
 from whence.runner.attempts import notes
-from whence.runner.ray_executor import RayExecutor
+from whence.runner.plan import Plan, Shard
+from whence.runner.work import Job
 
 ray = pytest.importorskip("ray", reason="Ray is not installed: pip install 'whence-xai[ray]'")
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
@@ -29,19 +36,19 @@ def cluster():
 
 def test_same_rows_and_a_killed_worker_is_replaced(cluster, tmp_path, monkeypatch):
     whence.run(TEXTS, model="sentiment", out=tmp_path / "local", **SMALL)
-    pools, killed = [], []
-    made = RayExecutor.pool
+    crews, killed = [], []
 
-    def pool(self, *args):
-        pools.append(made(self, *args))
-        return pools[-1]
+    class Crew(ray_executor._Crew):
+        def reports(self, workers):
+            crews.append(self)
+            return super().reports(workers)
 
     def kill_one(done, total, rate):
         if done >= 32 and not killed:
-            killed.append(ray.get(pools[0][0].pid.remote()))
+            killed.append(ray.get(crews[0].hands[0].actor.up.remote()))
             os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(RayExecutor, "pool", pool)
+    monkeypatch.setattr(ray_executor, "_Crew", Crew)
     done = whence.run(
         TEXTS, model="sentiment", out=tmp_path / "ray", executor="ray", workers=2, progress=kill_one, **SMALL
     )
@@ -58,3 +65,20 @@ def test_a_row_that_kills_its_worker_fails_by_itself(cluster, tmp_path):
     assert done.rows == 32
     assert [r["row"] for r in records(out) if "process died" in (r["error"] or "")] == [20]
     assert not notes(out)
+
+
+def test_a_folder_that_a_machine_does_not_see_is_refused(cluster, tmp_path):
+    job = Job("sentiment", Random(), Plan(16, 16, 64, 1), tmp_path / "elsewhere")
+    with pytest.raises(InputError, match=r"is not the same folder on .* a folder that all machines of the cluster see"):
+        list(ray_executor.RayExecutor(1).run(job, whence.load("sentiment"), iter([Shard(0, [])]), print))
+
+
+def test_workers_take_their_part_of_a_cluster():
+    job = Job("sentiment", Random(), Plan(16, 16, 64, threads=2), Path("out"))
+    here = SimpleNamespace(device=torch.device("cpu"))
+    there = SimpleNamespace(device=torch.device("cuda:0"))
+    needs = lambda adapter, **given: ray_executor.RayExecutor(**given).needs(job, adapter)
+    assert needs(here) == {"num_cpus": 2, "num_gpus": 0}
+    assert needs(here, cpus=0.5) == {"num_cpus": 0.5, "num_gpus": 0}
+    assert needs(there) == needs(here, gpus=1) == {"num_cpus": 1, "num_gpus": 1}
+    assert needs(there, gpus=0.25, cpus=0.5) == {"num_cpus": 0.5, "num_gpus": 0.25}

@@ -7,6 +7,7 @@ import json
 import sys
 import time
 from dataclasses import replace
+from pathlib import Path
 from unittest.mock import Mock
 
 import numpy as np
@@ -359,3 +360,12 @@ def test_standard_input_and_going_on_with_it(reviews, tmp_path):
     other = CliRunner().invoke(app, arguments, input=content.replace("gem", "bore", 1))
     assert isinstance(other.exception, InputError)
     assert "rows 0 to 15 are not those of the earlier run" in str(other.exception)
+
+
+@pytest.mark.parametrize(
+    "use", [whence.summary, whence.verify, lambda out: whence.run(["a"], model="sentiment", out=out)]
+)
+@pytest.mark.parametrize("kind", [str, Path])
+def test_a_folder_elsewhere_is_refused_with_what_to_type(use, kind):
+    with pytest.raises(InputError, match="aws s3 sync FOLDER s3://bucket/out"):
+        use(kind("s3://bucket/out"))

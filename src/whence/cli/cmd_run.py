@@ -33,6 +33,8 @@ def run(
     target_column: Annotated[str | None, typer.Option(help="Column with a target for each row.")] = None,
     executor: Annotated[str, typer.Option(help="local or ray.")] = "local",
     workers: Annotated[int | None, typer.Option(help="Processes; default one per device; more may share it.")] = None,
+    worker_cpus: Annotated[float | None, typer.Option(help="CPUs of a worker on Ray, also 0.5.")] = None,
+    worker_gpus: Annotated[float | None, typer.Option(help="GPUs of a worker on Ray; 0.5: two share one.")] = None,
     rows_per_shard: Annotated[int | None, typer.Option(help="Default: about a minute of work.")] = None,
     batch_tokens: Annotated[int | None, typer.Option(help="Tokens in a batch; default: measured.")] = None,
     scores: Annotated[str, typer.Option(help="float32 or float16.")] = "float32",
@@ -59,9 +61,10 @@ def run(
             done = whence.run(
                 data, model=model, out=out, method=method, text=text, text_pair=text_pair, id_column=id_column,
                 target=target_of(target), target_column=target_column, executor=executor, workers=workers,
-                rows_per_shard=rows_per_shard, batch_tokens=batch_tokens, scores=scores, special_tokens=special,
-                truncate=truncate, generate=generate, split=split, subset=subset, limit=limit, strict=strict,
-                dry_run=dry_run, model_options=loading, progress=not quiet, **_options(option or []),
+                worker_cpus=worker_cpus, worker_gpus=worker_gpus, rows_per_shard=rows_per_shard,
+                batch_tokens=batch_tokens, scores=scores, special_tokens=special, truncate=truncate,
+                generate=generate, split=split, subset=subset, limit=limit, strict=strict, dry_run=dry_run,
+                model_options=loading, progress=not quiet, **_options(option or []),
             )  # fmt: skip
     except KeyboardInterrupt as stopped:  # what to do next is on the screen already
         raise typer.Exit(128 + (stopped.args[0] if stopped.args else signal.SIGINT)) from None

@@ -7,13 +7,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from whence.data.remote import RemoteFile
+
 __all__ = ["contents"]
 
 BLOCK = 16 * 2**20
 """Bytes of a block; small files share one."""
 
 
-def contents(paths: Sequence[Path]) -> dict[str, Any]:
+def contents(paths: Sequence[Path | RemoteFile]) -> dict[str, Any]:
     """Number and size of the files, and a digest of each block of them, under the name and byte where it begins.
 
     Where the files are is not part of it: `./d.jsonl` holds what `d.jsonl` does.
@@ -22,7 +24,7 @@ def contents(paths: Sequence[Path]) -> dict[str, Any]:
     return {"files": len(paths), "bytes": sum(p.stat().st_size for p in paths), "blocks": blocks}
 
 
-def _blocks(paths: Sequence[Path]) -> Iterator[tuple[str, str]]:
+def _blocks(paths: Sequence[Path | RemoteFile]) -> Iterator[tuple[str, str]]:
     digest, held, begun = hashlib.blake2b(digest_size=16), 0, ""
     for number, path in enumerate(paths):
         at = 0

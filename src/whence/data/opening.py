@@ -11,9 +11,11 @@ from typing import Any
 
 from whence.data.dataset import AbstractDataset, IterableDataset, Record
 from whence.data.frames import Batches, FrameDataset, is_frame, is_series, settled, values_of
+from whence.data.remote import is_remote, remote_files, shown_address
 from whence.data.table_files import (
     FORMATS,
     IMAGES,
+    File,
     ImageFolder,
     LinesDataset,
     ParquetDataset,
@@ -29,7 +31,7 @@ __all__ = ["HubDataset", "open_dataset", "open_files"]
 def open_dataset(
     data: Any, *, split: str = "train", subset: str | None = None, wanted: Sequence[str] = ()
 ) -> AbstractDataset:
-    """A path or pattern, "-" for standard input, a hub id, a frame, or an iterable, as a data set.
+    """A path, pattern or address (s3://…), "-" for standard input, a hub id, a frame, or an iterable, as a data set.
 
     `wanted` are columns that it should have.
 
@@ -64,6 +66,8 @@ def open_dataset(
 def _named(name: str, split: str, subset: str | None, wanted: Sequence[str]) -> AbstractDataset:
     if name == "-":
         return IterableDataset(standard_input(), "standard input")
+    if is_remote(name):
+        return _remote(name, wanted)
     path = Path(name).expanduser()
     if path.is_dir():
         return _folder(path, wanted)
@@ -81,7 +85,7 @@ def _named(name: str, split: str, subset: str | None, wanted: Sequence[str]) -> 
 
 
 def open_files(
-    paths: Sequence[Path], name: str, *, wanted: Sequence[str] = (), otherwise: str | None = None, strict: bool = False
+    paths: Sequence[File], name: str, *, wanted: Sequence[str] = (), otherwise: str | None = None, strict: bool = False
 ) -> AbstractDataset:
     """Files of one format; `otherwise` is the format of names that say none."""
     formats = {format_of(p) or otherwise for p in paths}
@@ -107,6 +111,16 @@ def _folder(path: Path, wanted: Sequence[str]) -> AbstractDataset:
     if not data:
         raise InputError(f"the folder {str(path)!r} holds neither data files ({', '.join(FORMATS)}) nor images")
     return open_files(data, str(path), wanted=wanted)
+
+
+def _remote(address: str, wanted: Sequence[str]) -> AbstractDataset:
+    files, name = remote_files(address), shown_address(address)
+    data = [file for file in files if format_of(file) is not None] if len(files) > 1 else files
+    if not data:
+        raise InputError(
+            f"{name!r} holds no data files ({', '.join(FORMATS)}). Images are read from this machine: copy them here"
+        )
+    return open_files(data, name, wanted=wanted)
 
 
 class HubDataset(AbstractDataset):

@@ -17,11 +17,14 @@ from typing import Any, BinaryIO, TextIO
 
 from whence.data.contents import contents
 from whence.data.dataset import BROKEN, AbstractDataset, Record
+from whence.data.remote import RemoteFile
 from whence.errors import InputError
 from whence.extras import need_parquet
 
-__all__ = ["FORMATS", "IMAGES", "ImageFolder", "LinesDataset", "ParquetDataset", "format_of", "standard_input"]
+__all__ = ["FORMATS", "IMAGES", "File", "ImageFolder", "LinesDataset", "ParquetDataset", "format_of", "standard_input"]
 
+File = Path | RemoteFile
+"""A file here or elsewhere: both are opened and named in the same way."""
 FORMATS = {
     ".parquet": "parquet",
     ".jsonl": "jsonl",
@@ -42,7 +45,7 @@ LAST = "\ufdd0 the end"
 """A line that no file has: Unicode keeps its first character for uses like this one."""
 
 
-def format_of(path: Path) -> str | None:
+def format_of(path: File) -> str | None:
     """The format that a file's name says."""
     suffix = Path(path.stem).suffix if path.suffix.lower() == ".gz" else path.suffix
     return FORMATS.get(suffix.lower())
@@ -53,16 +56,16 @@ class ParquetDataset(AbstractDataset):
 
     is_told_by_content = True
 
-    def __init__(self, paths: Sequence[Path], name: str):
+    def __init__(self, paths: Sequence[File], name: str):
         self.paths, self.name = list(paths), name
         _, self._parquet = need_parquet()
         try:
-            self._sizes = [self._parquet.read_metadata(p).num_rows for p in self.paths]
+            self._sizes = [self._parquet.read_metadata(_jumping(p)).num_rows for p in self.paths]
         except Exception as error:
             raise InputError(f"{name!r} can't be read as Parquet: {error}") from None
 
     def columns(self) -> list[str]:
-        return list(self._parquet.read_schema(self.paths[0]).names)
+        return list(self._parquet.read_schema(_jumping(self.paths[0])).names)
 
     def count(self) -> int:
         return sum(self._sizes)
@@ -75,11 +78,14 @@ class ParquetDataset(AbstractDataset):
             if start >= size:
                 start -= size
                 continue
-            yield from self._file(path, start)
+            try:
+                yield from self._file(path, start)
+            except (OSError, ValueError) as error:  # pyarrow's own errors are both
+                raise InputError(f"{str(path)!r} can't be read: {error}") from None
             start = 0
 
-    def _file(self, path: Path, start: int) -> Iterator[Record]:
-        with self._parquet.ParquetFile(path) as file:
+    def _file(self, path: File, start: int) -> Iterator[Record]:
+        with self._parquet.ParquetFile(_jumping(path)) as file:
             groups = list(range(file.num_row_groups))
             while groups and start >= (n := file.metadata.row_group(groups[0]).num_rows):
                 start -= n
@@ -87,6 +93,11 @@ class ParquetDataset(AbstractDataset):
             for batch in file.iter_batches(batch_size=512, row_groups=groups):
                 yield from batch.slice(start).to_pylist()
                 start = max(0, start - batch.num_rows)
+
+
+def _jumping(path: File) -> Any:
+    """What readers of Parquet open."""
+    return path.random() if isinstance(path, RemoteFile) else path
 
 
 class LinesDataset(AbstractDataset):
@@ -99,7 +110,7 @@ class LinesDataset(AbstractDataset):
     is_told_by_content = True
 
     def __init__(
-        self, paths: Sequence[Path], name: str, kind: str, *, wanted: Sequence[str] = (), strict: bool = False
+        self, paths: Sequence[File], name: str, kind: str, *, wanted: Sequence[str] = (), strict: bool = False
     ):
         self.paths, self.name, self.kind = list(paths), name, kind
         self._wanted, self._strict = {*NAMED, *(w.lower() for w in wanted)}, strict
@@ -123,12 +134,12 @@ class LinesDataset(AbstractDataset):
         return contents(self.paths)
 
     def records(self, start: int = 0) -> Iterator[Record]:
-        readers: dict[str, Callable[[Path, TextIO], Iterator[Record]]] = {
+        readers: dict[str, Callable[[File, TextIO], Iterator[Record]]] = {
             "jsonl": _json_lines, "csv": self._separated, "tsv": self._tabbed, "text": _plain,
         }  # fmt: skip
         return islice(chain.from_iterable(self._file(p, readers[self.kind]) for p in self.paths), start, None)
 
-    def _file(self, path: Path, read: Callable[[Path, TextIO], Iterator[Record]]) -> Iterator[Record]:
+    def _file(self, path: File, read: Callable[[File, TextIO], Iterator[Record]]) -> Iterator[Record]:
         # newline="" keeps line ends inside quoted CSV fields
         options: dict[str, Any] = {
             "encoding": "utf-8-sig",  # spreadsheets begin their files with a mark
@@ -136,21 +147,21 @@ class LinesDataset(AbstractDataset):
             "errors": "strict" if self._strict else "replace",
         }
         try:
-            with gzip.open(path, "rt", **options) if path.suffix.lower() == ".gz" else path.open(**options) as file:
+            with path.open("rb") as raw, io.TextIOWrapper(_unpacked(path, raw), **options) as file:
                 _refuse_utf16(repr(str(path)), file.buffer.peek(2))
                 yield from read(path, file)
         except FileNotFoundError:
             raise InputError(f"no such file: {str(path)!r}") from None
         except UnicodeDecodeError as error:
             raise InputError(f"{str(path)!r} is not UTF-8 text: {error}") from None
-        except (gzip.BadGzipFile, zlib.error, EOFError, csv.Error) as error:
+        except (OSError, zlib.error, EOFError, csv.Error) as error:
             raise InputError(f"{str(path)!r} can't be read: {error}") from None
 
-    def _separated(self, path: Path, file: TextIO) -> Iterator[Record]:
+    def _separated(self, path: File, file: TextIO) -> Iterator[Record]:
         table = _Cells(path, file)
         return table.records(next(table, []))
 
-    def _tabbed(self, path: Path, file: TextIO) -> Iterator[Record]:
+    def _tabbed(self, path: File, file: TextIO) -> Iterator[Record]:
         table = _Cells(path, file, delimiter="\t", quoting=csv.QUOTE_NONE)
         first = next(table, [])
         names = [cell.strip() for cell in first]
@@ -159,12 +170,16 @@ class LinesDataset(AbstractDataset):
         return table.records(["label", "text"], first)
 
 
+def _unpacked(path: File, raw: Any) -> Any:
+    return gzip.GzipFile(fileobj=raw) if path.suffix.lower() == ".gz" else raw
+
+
 class _Cells(Iterator[list[str]]):
     """Rows of a table as cells, without blank lines. A quote that is never closed is an error: it takes in all that
     comes after it.
     """
 
-    def __init__(self, path: Path, file: TextIO, **form: Any):
+    def __init__(self, path: File, file: TextIO, **form: Any):
         csv.field_size_limit(min(sys.maxsize, 2**31 - 1))  # the default, 128 KB, is shorter than some documents
         self.path, self.line = path, 0
         self._reader = csv.reader(chain(file, [LAST]), **form)
@@ -219,7 +234,7 @@ def _decoded(file: BinaryIO, encoding: str) -> TextIO:
     return io.TextIOWrapper(file, encoding=encoding, errors="replace", newline="")
 
 
-def _json_lines(path: Path, file: Iterable[str]) -> Iterator[Record]:
+def _json_lines(path: File, file: Iterable[str]) -> Iterator[Record]:
     for number, line in enumerate(file, 1):
         if not line.strip():
             continue
@@ -231,7 +246,7 @@ def _json_lines(path: Path, file: Iterable[str]) -> Iterator[Record]:
         yield record if isinstance(record, dict) else {"text": record}
 
 
-def _plain(path: Path, file: Iterable[str]) -> Iterator[Record]:
+def _plain(path: File, file: Iterable[str]) -> Iterator[Record]:
     for line in file:
         yield {"text": line.rstrip("\r\n")}
 

@@ -5,6 +5,7 @@ plan      settings, shards, windows             manifest   what was asked and wh
 budget    tokens in a batch, by measuring       explaining one window of rows
 encoding  rows to examples beside the model     work       shards through encoder, model and writer
 local     this machine's devices                ray_executor   a cluster's
+mapping   one batch, for other schedulers
 preflight what a run will cost                  summary, show  reading what came out; verify   is it whole?
 
 A *shard* is a range of rows and one file. A *window* is a part of a shard; batches never leave it. Both are fixed by
@@ -13,8 +14,9 @@ whichever process explains it, however often the run was interrupted.
 """
 
 from whence.runner.launch import Run, run
+from whence.runner.mapping import Explainer, explainer
 from whence.runner.show import show
 from whence.runner.summary import Summary, summary
 from whence.runner.verify import Verification, verify
 
-__all__ = ["Run", "Summary", "Verification", "run", "show", "summary", "verify"]
+__all__ = ["Explainer", "Run", "Summary", "Verification", "explainer", "run", "show", "summary", "verify"]

@@ -5,12 +5,13 @@ from __future__ import annotations
 import errno
 import json
 import sys
+import time
 from collections.abc import Callable, Iterator
 from contextlib import closing
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 from uuid import uuid4
 
 from whence.core.recipe import Recipe
@@ -25,11 +26,11 @@ from whence.models.embedding import Embeds
 from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import AbstractTarget, Custom
-from whence.options import Count, check
+from whence.options import Above, Count, Least, check
 from whence.runner.attempts import note_of, notes
 from whence.runner.encoding import Encoder
 from whence.runner.local import LocalExecutor
-from whence.runner.manifest import SHOWN, Journal, Manifest, locked
+from whence.runner.manifest import SHOWN, Journal, Manifest, ShardReport, folder_of, locked
 from whence.runner.meter import Meter, duration
 from whence.runner.plan import Plan, Shard, cut, difference, digest_of, stamp, weights_digests
 from whence.runner.preflight import SAMPLE, Forecast, forecast, suggested
@@ -43,6 +44,8 @@ __all__ = ["EXECUTORS", "Run", "run"]
 EXECUTORS: dict[str, Any] = {"local": LocalExecutor, "ray": RayExecutor}
 LONG = 4
 """Windows of rows from which a process for tokenising pays: it takes seconds to start."""
+PATIENCE = 60.0
+"""Seconds for which a network file system may keep another machine's file from us: as long as it may remember names."""
 FULL = {errno.ENOSPC, errno.EDQUOT}
 
 
@@ -87,6 +90,8 @@ def run(
     target_column: str | None = None,
     executor: str = "local",
     workers: int | None = None,
+    worker_cpus: float | None = None,
+    worker_gpus: float | None = None,
     rows_per_shard: int | None = None,
     batch_tokens: int | None = None,
     scores: str = "float32",
@@ -105,8 +110,9 @@ def run(
     """Explain a data set and write Parquet shards to `out`. The same call again goes on where it stopped.
 
     Arguments:
-        data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, a folder of images, a hub
-            data set, a frame or a column (pandas, polars, pyarrow), or an iterable of texts, pairs or dicts.
+        data: a Parquet, JSON Lines, CSV, TSV or text file, a folder or pattern of such files, here or elsewhere
+            (`s3://bucket/reviews/*.parquet`), a folder of images, a hub data set, a frame or a column (pandas, polars,
+            pyarrow), or an iterable of texts, pairs or dicts.
         model: a name to load, `(module, tokenizer)`, or a loaded model. Several processes need a name, or a model that
             can be pickled.
         out: the folder for shards and manifest.
@@ -118,6 +124,9 @@ def run(
         executor: "local" (all devices of this machine) or "ray" (a cluster).
         workers: processes; default one for each device. A small model leaves a GPU waiting for Python: three may share
             one.
+        worker_cpus, worker_gpus: what a worker on Ray takes of the cluster, also a part of one. Default: as many CPUs
+            as torch has threads here, or one GPU if the model is on one here. `worker_gpus=1` is for a cluster whose
+            GPUs are elsewhere.
         rows_per_shard, batch_tokens: found by measuring a sample if not given, and kept when the run goes on.
         scores: type of the scores in the output, "float32" or "float16".
         special_tokens, truncate, generate: as in `explain`.
@@ -132,8 +141,12 @@ def run(
     if executor not in EXECUTORS:
         raise UnknownNameError("executor", executor, EXECUTORS)
     need_parquet()
-    out = Path(out).expanduser()
+    out = folder_of(out)
     check("workers", workers, Count | None, "run")
+    check("worker_cpus", worker_cpus, Annotated[float, Above(0)] | None, "run")
+    check("worker_gpus", worker_gpus, Annotated[float, Least(0)] | None, "run")
+    if executor == "local" and not worker_cpus is worker_gpus is None:
+        raise InputError("worker_cpus and worker_gpus are for executor='ray': leave them out, or pass it")
     check("rows_per_shard", rows_per_shard, Count | None, "run")
     check("batch_tokens", batch_tokens, Count | None, "run")
     check("limit", limit, Count | None, "run")
@@ -159,7 +172,7 @@ def run(
         "data": source.fingerprint(),
         "columns": vars(columns),
         "limit": limit,
-        "model": stamp(adapter, weights),
+        "model": {**stamp(adapter, weights), **({"device": "cuda"} if worker_gpus else {})},
         "weights": weights,
         "method": _plain({"name": method if isinstance(method, str) else chosen.name, **chosen.options()}),
         "target": _target_name(target),
@@ -196,7 +209,8 @@ def run(
     if dry_run:
         return Run(out, estimate=forecast(job, adapter, sample, total))
     launch = _Launch(job, adapter, source, columns, limit, total, manifest, given)
-    return launch.go(EXECUTORS[executor](workers), progress)
+    takes = {} if executor == "local" else {"cpus": worker_cpus, "gpus": worker_gpus}
+    return launch.go(EXECUTORS[executor](workers, **takes), progress)
 
 
 def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter) -> Columns:
@@ -318,6 +332,7 @@ class _Launch:
         try:
             with meter, closing(executor.run(job, self.adapter, self._undone(journal), meter.add)) as reports:
                 for report in reports:
+                    self._refuse_unseen(journal, report)
                     journal.add(report)
         except KeyboardInterrupt:
             print(f"\nstopped. {self._resume(journal)}", file=sys.stderr)
@@ -335,6 +350,17 @@ class _Launch:
             self.job.out
         )
         return meter
+
+    def _refuse_unseen(self, journal: Journal, report: ShardReport) -> None:
+        """What a worker on another machine wrote is seen here, too; some network file systems need a moment."""
+        until = time.monotonic() + PATIENCE
+        while reason := journal.problem(report, whole=False):
+            if time.monotonic() >= until:
+                raise WhenceError(
+                    f"{report.file}, which a worker wrote, {reason} in {str(self.job.out)!r}: --out has to be a folder "
+                    "that all machines see, such as one on NFS"
+                )
+            time.sleep(0.2)
 
     def _refuse_other(self, journal: Journal) -> None:
         """A finished run is one of this data: row by row, where nothing else tells it from other data."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
@@ -19,7 +20,7 @@ from whence.errors import InputError, WhenceError
 from whence.files import append, digest_of_file, write
 from whence.runner.plan import Plan, difference
 
-__all__ = ["Journal", "Manifest", "ShardReport", "locked"]
+__all__ = ["Journal", "Manifest", "ShardReport", "folder_of", "locked"]
 
 FORMAT = 2
 SHOWN = 8
@@ -167,6 +168,18 @@ def _unsealed(values: dict[str, Any]) -> dict[str, Any]:
 
 def _seal(values: dict[str, Any]) -> str:
     return hashlib.blake2b(json.dumps(values, sort_keys=True).encode(), digest_size=16).hexdigest()
+
+
+def folder_of(out: str | Path) -> Path:
+    """The folder of a run. Object stores can neither lock, nor rename, nor append, which is how nothing is lost."""
+    found = re.match(r"([a-z][a-z0-9+]+):/+(.+)", str(out))  # a Path has lost one of the two //
+    if found is not None:
+        address = f"{found[1]}://{found[2]}"
+        raise InputError(
+            f"{address!r} is not on this machine, and a run needs a folder that can be locked. Write it here, --out "
+            f"FOLDER, and copy it when it is done (aws s3 sync FOLDER {address}); copy it back to read it with whence"
+        )
+    return Path(out).expanduser()
 
 
 @contextmanager

@@ -1,40 +1,53 @@
-"""The Ray executor: one actor for each device of a cluster.
+"""The Ray executor: an actor for each device of a cluster.
 
-Ray restarts an actor that dies and gives it its shard again; a shard appears under its name only when it is whole, so a
-shard that is done twice is the same file. The output folder must be one that all machines see.
+Actors come and go: one that dies, with its process or with its machine, is replaced as soon as there is room, and its
+shards are handed to whoever is free. A shard appears under its name only when it is whole, so a shard that is done
+twice is the same file. The output folder must be one that all machines see.
+
+What travels: rows to actors, a report of some hundred bytes back. Results never do.
 """
 
 from __future__ import annotations
 
+import os
+import socket
+import sys
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, replace
-from itertools import islice
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from whence.errors import InputError, ModelError
 from whence.extras import need
 from whence.models.adapter import AbstractAdapter
-from whence.runner.local import IN_FLIGHT
-from whence.runner.manifest import ShardReport
+from whence.runner.local import IN_FLIGHT, TRIES
+from whence.runner.manifest import Manifest, ShardReport
 from whence.runner.plan import Shard
 from whence.runner.work import Job, explain_shards
 
 __all__ = ["RayExecutor", "Worker"]
+
+QUIET = 30.0
+"""Seconds without a worker after which it is said that the run waits for one."""
 
 
 class Worker:
     """Lives in an actor: loads the model once, explains shards."""
 
     def __init__(self, job: Job, on_gpu: bool):
-        self.job = job
-        self.adapter = job.load("cuda" if on_gpu else None)
+        self.job, self.on_gpu = job, on_gpu
+
+    def up(self) -> int:
+        """Load the model; the number of the process."""
+        if Manifest.read(self.job.out) is None:
+            raise InputError(
+                f"{str(self.job.out)!r} is not the same folder on {socket.gethostname()}: with --executor ray, --out "
+                "is a folder that all machines of the cluster see, such as one on NFS"
+            )
+        self.adapter = self.job.load("cuda" if self.on_gpu else None)
+        return os.getpid()
 
     def explain(self, shard: Shard) -> ShardReport:
         return next(explain_shards(self.job, self.adapter, iter([shard])))
-
-    def pid(self) -> int:
-        import os
-
-        return os.getpid()
 
 
 @dataclass(frozen=True)
@@ -42,7 +55,11 @@ class RayExecutor:
     """Explains shards on Ray: a cluster that is connected already, that RAY_ADDRESS names, or this machine."""
 
     workers: int | None = None
-    """Default: one for each GPU of the cluster; without GPUs, one for every `threads` CPUs."""
+    """Default: as many as the cluster has room for now. More wait for room, which makes an autoscaler add machines."""
+    cpus: float | None = None
+    """Of each worker, also a part of one. Default: as many as torch has threads; 1 with a GPU."""
+    gpus: float | None = None
+    """Of each worker. Default: 1 if the model is on a GPU here, else none. 0.5 lets two share one."""
 
     def run(
         self, job: Job, adapter: AbstractAdapter, shards: Iterable[Shard], progress: Callable[[int], None]
@@ -52,43 +69,137 @@ class RayExecutor:
         started = not ray.is_initialized()
         if started:
             ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-        pool: list[Any] = []
+        crew: _Crew | None = None
         try:
             # Tokenising in a thread: an actor may use no more cores than it asked for.
             job = replace(job, encode_in_process=False)
-            # A restarted actor needs the job again. A small one travels with the actor; a model in memory is put once
-            # for all, under a reference that has to live as long as the pool.
+            # A small job travels with each actor; a model in memory is put once for all, under a reference that has to
+            # live as long as they do.
             packed = job if isinstance(job.model, str) else ray.put(job)
-            pool = self.pool(ray, job, packed, adapter)
-            for report in _results(ray, pool, iter(shards)):
+            needs = self.needs(job, adapter)
+            actor = ray.remote(**needs, scheduling_strategy="SPREAD")(Worker)
+            crew = _Crew(ray, lambda: actor.remote(packed, needs["num_gpus"] > 0), iter(shards), needs)
+            for report in crew.reports(self.workers or room(needs, ray.cluster_resources())):
                 yield report
                 progress(report.rows)
         finally:
-            for actor in pool:
-                ray.kill(actor)
+            if crew is not None:
+                crew.end()
             if started:
                 ray.shutdown()
 
-    def pool(self, ray: Any, job: Job, packed: Any, adapter: AbstractAdapter) -> list[Any]:
-        """The actors. More than the cluster has room for wait, which is what makes an autoscaler add machines."""
-        on_gpu = adapter.device.type == "cuda"
-        have = ray.cluster_resources()
-        room = have.get("GPU", 0) if on_gpu else have.get("CPU", 1) // job.plan.threads
-        needs = {"num_gpus": 1} if on_gpu else {"num_cpus": job.plan.threads}
-        options = {**needs, "max_restarts": -1, "max_task_retries": -1}
-        actor = ray.remote(**options)(Worker)
-        return [actor.remote(packed, on_gpu) for _ in range(self.workers or max(1, int(room)))]
+    def needs(self, job: Job, adapter: AbstractAdapter) -> dict[str, float]:
+        """What a worker takes of the cluster."""
+        gpus = self.gpus if self.gpus is not None else float(adapter.device.type == "cuda")
+        cpus = self.cpus if self.cpus is not None else 1 if gpus else job.plan.threads
+        return {"num_cpus": cpus, "num_gpus": gpus}
 
 
-def _results(ray: Any, pool: list[Any], shards: Iterator[Shard]) -> Iterator[ShardReport]:
-    """Every actor has a few shards at a time; whoever is done gets the next."""
-    waiting: dict[Any, Any] = {}
-    for _ in range(IN_FLIGHT):
-        for actor, shard in zip(pool, islice(shards, len(pool)), strict=False):
-            waiting[actor.explain.remote(shard)] = actor
-    while waiting:
-        (ready,), _ = ray.wait(list(waiting), num_returns=1)
-        actor = waiting.pop(ready)
-        if (following := next(shards, None)) is not None:
-            waiting[actor.explain.remote(following)] = actor
-        yield ray.get(ready)
+def room(needs: dict[str, float], have: dict[str, float]) -> int:
+    """Workers that a cluster has room for, at least one.
+
+    >>> room({"num_cpus": 0.5, "num_gpus": 0}, {"CPU": 4.0})
+    8
+    >>> room({"num_cpus": 1, "num_gpus": 1}, {"CPU": 64.0, "GPU": 8.0})
+    8
+    """
+    wanted = {"CPU": needs["num_cpus"], "GPU": needs["num_gpus"]}
+    return max(1, int(min((have.get(name, 0) / each for name, each in wanted.items() if each), default=1)))
+
+
+@dataclass(eq=False)
+class _Hand:
+    """An actor and what it has been given."""
+
+    actor: Any
+    stillborn: int = 0
+    """Actors in its place, one after the other, that died before they had loaded the model."""
+    is_up: bool = False
+    is_dead: bool = False
+    held: int = 0
+
+
+@dataclass
+class _Crew:
+    """Shards handed to actors as these come free."""
+
+    ray: Any
+    make: Callable[[], Any]
+    shards: Iterator[Shard]
+    needs: dict[str, float]
+    hands: list[_Hand] = field(default_factory=list)
+    waiting: dict[Any, tuple[_Hand, Shard | None]] = field(default_factory=dict)
+    """What was asked of whom: to explain a shard, or to come up."""
+    again: list[Shard] = field(default_factory=list)
+    """Shards whose actor died."""
+    has_more: bool = True
+
+    def reports(self, workers: int) -> Iterator[ShardReport]:
+        for _ in range(workers):
+            self._hire(0)
+        told = False
+        while self.has_more or self.again or any(shard for _, shard in self.waiting.values()):
+            ready, _ = self.ray.wait(list(self.waiting), num_returns=1, timeout=QUIET)
+            if not (ready or told or any(hand.is_up for hand in self.hands)):
+                told = True
+                takes = f"{self.needs['num_cpus']:g} CPUs and {self.needs['num_gpus']:g} GPUs"
+                print(f"waiting for the cluster: it has no room for a worker of {takes} yet", file=sys.stderr)
+            for reference in ready:
+                report = self._answer(reference)
+                if report is not None:
+                    yield report
+            self._feed()
+
+    def _answer(self, reference: Any) -> ShardReport | None:
+        """What an actor answered; None if it only came up, or died."""
+        hand, shard = self.waiting.pop(reference)
+        hand.held -= shard is not None
+        try:
+            found = self.ray.get(reference)
+        except self.ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        except self.ray.exceptions.RayError:  # the actor, its process, its machine or the way to it is gone
+            if shard is not None:
+                self.again.append(shard)
+            self._replace(hand)
+            return None
+        if shard is None:
+            hand.is_up, hand.stillborn = True, 0
+            return None
+        return found  # type: ignore[no-any-return]
+
+    def _hire(self, stillborn: int) -> None:
+        hand = _Hand(self.make(), stillborn)
+        self.hands.append(hand)
+        self.waiting[hand.actor.up.remote()] = hand, None
+
+    def _replace(self, hand: _Hand) -> None:
+        """Once for each death, however many shards it had."""
+        if hand.is_dead:
+            return
+        hand.is_dead = True
+        self.hands.remove(hand)
+        self.ray.kill(hand.actor)  # one that can't be reached may still be at work
+        stillborn = 0 if hand.is_up else hand.stillborn + 1
+        if stillborn == TRIES:
+            raise ModelError(f"a worker died {TRIES} times before it had loaded the model: out of memory?")
+        self._hire(stillborn)
+
+    def _feed(self) -> None:
+        """Every actor that is up has a few shards: one that it works on, one that is there when it is done."""
+        for limit in range(1, IN_FLIGHT + 1):
+            for hand in self.hands:
+                if hand.is_up and hand.held < limit and (shard := self._next()) is not None:
+                    self.waiting[hand.actor.explain.remote(shard)] = hand, shard
+                    hand.held += 1
+
+    def _next(self) -> Shard | None:
+        if self.again:
+            return self.again.pop()
+        shard = next(self.shards, None)
+        self.has_more = shard is not None
+        return shard
+
+    def end(self) -> None:
+        for hand in self.hands:
+            self.ray.kill(hand.actor)

@@ -15,7 +15,7 @@ from whence.extras import need_parquet
 from whence.files import digest_of_file, publish
 from whence.runner.window import Result
 
-__all__ = ["ShardWriter", "leftovers", "schema"]
+__all__ = ["ShardWriter", "leftovers", "schema", "table_of"]
 
 
 def schema(scores: str) -> Any:
@@ -65,12 +65,7 @@ class ShardWriter:
 
     def write(self, results: Sequence[Result]) -> None:
         """Append a window as a row group."""
-        pa, _ = need_parquet()
-        columns = [
-            _column([getattr(r, name) for r in results], kind)
-            for name, kind in zip(self._schema.names, self._schema.types, strict=True)
-        ]
-        self._writer.write_table(pa.Table.from_arrays(columns, schema=self._schema))
+        self._writer.write_table(table_of(results, self._schema))
 
     def commit(self) -> tuple[int, str]:
         """Sync and rename; the size of the file, and its digest."""
@@ -91,6 +86,16 @@ class ShardWriter:
             except Exception:
                 continue
         self.temporary.unlink(missing_ok=True)
+
+
+def table_of(results: Sequence[Result], columns: Any) -> Any:
+    """Results as a table with these columns."""
+    pa, _ = need_parquet()
+    made = [
+        _column([getattr(r, name) for r in results], kind)
+        for name, kind in zip(columns.names, columns.types, strict=True)
+    ]
+    return pa.Table.from_arrays(made, schema=columns)
 
 
 def _column(values: list[Any], kind: Any) -> Any:

@@ -12,14 +12,14 @@ from whence import cancel
 from whence.errors import InputError
 from whence.extras import need_parquet
 from whence.results import Conservation, Explanation, Prediction
-from whence.runner.manifest import Journal, Manifest
+from whence.runner.manifest import Journal, Manifest, folder_of
 
 __all__ = ["explanation_of", "held", "opened", "record_of", "show", "tables"]
 
 
 def opened(out: str | Path, *, whole: bool = False) -> tuple[Manifest, Journal]:
     """The manifest and journal of a run; with `whole`, its shards compared to the byte."""
-    path = Path(out).expanduser()
+    path = folder_of(out)
     manifest = Manifest.read(path) if path.is_dir() else None
     if manifest is None:
         raise InputError(f"{str(path)!r} holds no run: type  whence run DATA --model ID --out {path}")
