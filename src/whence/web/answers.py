@@ -115,8 +115,13 @@ class WordBody(BaseModel):
     tokens: list[int] = Field(description="Numbers of its tokens.")
 
 
+class PieceBody(BaseModel):
+    text: str
+    kind: Literal["", "said", "target", "for", "against"] = Field(description="What it is: the prediction, a reason, …")
+
+
 class Wire(BaseModel):
-    """An explanation: `Explanation.to_dict()` with its image and words. What is not finite is null."""
+    """An explanation: `Explanation.to_dict()` with its image, words and verdict. What is not finite is null."""
 
     model_config = ConfigDict(extra="allow")
     method: str
@@ -131,6 +136,7 @@ class Wire(BaseModel):
     conservation: dict[str, Any] | None = Field(description="Where the explained score went.")
     words: list[WordBody] | None
     image: str | None = Field(description="The image as the model saw it, or a drawing of the sound: a data URL.")
+    verdict: list[PieceBody] = Field(description="The explanation in a sentence, in pieces to be joined.")
 
 
 class Failure(BaseModel):

@@ -75,7 +75,7 @@
 
   /** An explanation as `Explanation.load` reads it: without what was added for the page. */
   function clean(exp) {
-    const { image, words, ...rest } = exp;
+    const { image, words, verdict, ...rest } = exp;
     return rest;
   }
 
