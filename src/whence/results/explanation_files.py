@@ -67,7 +67,7 @@ def to_json(exp: Explanation) -> str:
 
 
 def to_wire(exp: Explanation) -> dict[str, Any]:
-    """What browsers get: `to_dict` with the image, the words and the sentence that says it all, in values that any JSON parser reads.
+    """What browsers get: `to_dict` with image, words and verdict, in values that any JSON parser reads.
 
     NaN and infinity become null, and what JSON does not know is spelled out.
     """

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from itertools import pairwise
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
@@ -130,8 +131,7 @@ def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
         edges = [round(n * columns / bins) for n in range(bins + 1)]
         seconds = exp.parts[0].seconds
         return [
-            (f"{a * seconds:.2f}–{b * seconds:.2f} s", float(np.nansum(exp.scores[:, a:b])))
-            for a, b in zip(edges, edges[1:], strict=False)
+            (f"{a * seconds:.2f}–{b * seconds:.2f} s", float(np.nansum(exp.scores[:, a:b]))) for a, b in pairwise(edges)
         ]
     down, across = min(3, rows), min(3, columns)
     made = []

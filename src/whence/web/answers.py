@@ -12,9 +12,11 @@ __all__ = [
     "ExplainAnswer",
     "Health",
     "Info",
+    "RemoveAnswer",
     "RowsAnswer",
     "RunEntry",
     "RunSummary",
+    "TokensAnswer",
     "Wire",
 ]
 
@@ -51,7 +53,11 @@ class ModelInfo(BaseModel):
 
 class MethodInfo(BaseModel):
     name: str
+    title: str = Field(description="Its plain name.")
     summary: str
+    says: str = Field(description="What its scores mean, in one sentence.")
+    caveat: str = Field(description="What to beware of.")
+    cost: str = Field(description="Passes of the model.")
     slow: bool = Field(description="Takes many passes of the model.")
     class_specific: bool = Field(description="Whether another target gives another explanation.")
 
@@ -68,6 +74,7 @@ class LimitsInfo(BaseModel):
     sound_seconds: float
     sound_samples: int
     methods: int
+    removed: int
     targets: int
     generate: int
     seconds: float
@@ -152,6 +159,31 @@ class ExplainAnswer(BaseModel):
     explanations: list[Wire]
     failed: list[Failure]
     seconds: float
+
+
+class TokensAnswer(BaseModel):
+    """How long a text is for a model."""
+
+    tokens: int | None = Field(description="null where the model has no tokenizer.")
+    limit: int
+    cut: int = Field(description="Characters of the text that fit, up to the end of a word.")
+
+
+class RemovalBody(BaseModel):
+    """What the model says."""
+
+    score: float | None = Field(description="Of the target.")
+    probability: float | None = Field(description="Of the target's class or token, where it is one.")
+    label: str = Field(description="What the model predicts.")
+
+
+class RemoveAnswer(BaseModel):
+    """What the model says of an input without some of its features."""
+
+    fill: str = Field(description="What stands in their place.")
+    whole: RemovalBody = Field(description="With all features.")
+    without: RemovalBody
+    random: list[RemovalBody] = Field(description="Without as many drawn at random.")
 
 
 class AttentionAnswer(BaseModel):
