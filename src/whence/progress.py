@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TypeVar
 
@@ -12,12 +13,46 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from whence import cancel
 
-__all__ = ["track"]
+__all__ = ["heard", "track"]
 
 T = TypeVar("T")
 MOMENT = 1.0
 _hushed: ContextVar[bool] = ContextVar("hushed", default=False)
 """Whether a bar around this one is drawn, or was turned off: bars inside it stay away."""
+Listener = Callable[[int, int], None]
+"""Told how many units are done, of how many."""
+_listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
+
+
+@contextmanager
+def heard(listener: Listener) -> Iterator[None]:
+    """Everything tracked inside tells `listener` how far it is; work of a single step has nothing to tell.
+
+    >>> told = []
+    >>> with heard(lambda done, total: told.append((done, total))):
+    ...     for _ in track("ab", "letters", 2, show=False):
+    ...         pass
+    >>> told
+    [(1, 2), (2, 2)]
+    """
+    before = _listener.set(listener)
+    try:
+        yield
+    finally:
+        _listener.reset(before)
+
+
+def _told(items: Iterable[T], total: int, sizes: Iterable[int] | None) -> Iterator[T]:
+    """The same items; the listener around them, if there is one, hears how far they are."""
+    listener = _listener.get()
+    if listener is None or total < 2:
+        yield from items
+        return
+    counts, done = iter(sizes) if sizes is not None else None, 0
+    for item in items:
+        yield item
+        done += next(counts) if counts is not None else 1
+        listener(done, total)
 
 
 def track(
@@ -32,7 +67,7 @@ def track(
     if show is False or (show is None and (before or not console.is_terminal)):
         _hushed.set(before or show is False)
         try:
-            for item in items:
+            for item in _told(items, total, sizes):
                 cancel.check()
                 yield item
         finally:

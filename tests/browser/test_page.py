@@ -65,7 +65,7 @@ def test_typed_text_is_explained_by_a_key(opened, server):
 def test_a_click_on_a_class_explains_it_instead_and_back_asks_nothing(opened, server):
     page = opened(server)
     asked = []
-    page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/api/explain") else None)
+    page.on("request", lambda r: asked.append(r.url) if r.url.endswith("/api/stream") else None)
     page.get_by_role("button", name="negative").click()
     expect(page.locator(".w-asked")).to_contain_text("negative")
     page.get_by_role("button", name="positive 99").click()
@@ -267,11 +267,11 @@ def test_an_address_cannot_make_the_page_ask_elsewhere(opened, server):
 def test_a_full_queue_offers_to_try_again(opened, server):
     page = opened(server, allowed=("429",))
     error = {"error": {"code": "busy", "message": "The queue is full.", "hint": "Wait a little."}}
-    page.route("**/api/explain", lambda r: r.fulfill(status=429, headers={"Retry-After": "3"}, body=json.dumps(error)))
+    page.route("**/api/stream", lambda r: r.fulfill(status=429, headers={"Retry-After": "3"}, body=json.dumps(error)))
     page.get_by_label("Text").fill("so dull")
     page.get_by_role("button", name="Explain").click()
     expect(page.get_by_role("alert")).to_contain_text("Wait a little. Try again in 3 s.")
-    page.unroute("**/api/explain")
+    page.unroute("**/api/stream")
     page.get_by_role("button", name="Try again").click()
     expect(page.locator(".w-best")).to_contain_text("negative")
 
@@ -280,12 +280,12 @@ def test_what_is_under_way_can_be_cancelled_and_a_new_one_ends_the_old(opened, s
     page = opened(server)
     held, ended = [], []
     page.on("requestfailed", lambda request: ended.append(request))
-    page.route("**/api/explain", lambda route: held.append(route))
+    page.route("**/api/stream", lambda route: held.append(route))
     page.get_by_role("button", name="Explain").click()
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Cancel").click()
     expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
-    with page.expect_request("**/api/explain"):
+    with page.expect_request("**/api/stream"):
         page.get_by_role("button", name="Explain").click()
     with page.expect_event("requestfailed"):
         page.get_by_role("button", name="Explain").click()

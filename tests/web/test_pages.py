@@ -114,7 +114,7 @@ def test_the_examples_in_the_docs_work(client):
     """Every curl command on the page, as it stands."""
     commands = [unescape(c) for c in re.findall(r"<pre>(.*?)</pre>", client.get("/api/docs").text, re.S)]
     posts = [shlex.split(c) for c in commands if " -d " in c]
-    assert len(posts) == 3
+    assert len(posts) == 6
     for words in posts:
         address = words[1].removeprefix("http://localhost")
         headers = {"Content-Type": "application/json"}

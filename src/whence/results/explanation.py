@@ -15,6 +15,7 @@ from whence.results.conservation import Conservation
 from whence.results.prediction import Corners, Part, Prediction, Word, time_span
 from whence.results.showing import Drawn, save_as
 from whence.results.units import Units, by_unit
+from whence.results.verdict import verdict
 
 __all__ = ["Explanation"]
 
@@ -169,6 +170,11 @@ class Explanation(Drawn):
         return Corners.in_name(self.target)
 
     # -- reading ---------------------------------------------------------------------------------------------
+
+    @property
+    def verdict(self) -> str:
+        """The explanation in one sentence: what the model says, what speaks for it, and what against."""
+        return "".join(piece.text for piece in verdict(self))
 
     def top(self, n: int = 5) -> list[tuple[str, float]]:
         """The `n` features that speak most for the target, strongest first."""

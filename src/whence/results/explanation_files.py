@@ -18,6 +18,7 @@ from whence.errors import InputError
 from whence.results.conservation import Conservation
 from whence.results.prediction import Part, Prediction
 from whence.results.reading import reading
+from whence.results.verdict import verdict
 
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
@@ -66,13 +67,15 @@ def to_json(exp: Explanation) -> str:
 
 
 def to_wire(exp: Explanation) -> dict[str, Any]:
-    """What browsers get: `to_dict` with the image and the words, in values that any JSON parser reads.
+    """What browsers get: `to_dict` with image, words and verdict, in values that any JSON parser reads.
 
     NaN and infinity become null, and what JSON does not know is spelled out.
     """
     cancel.check()
     words = [w._asdict() for w in exp.words()] if exp.word_ids and exp.tokens else None
-    wire: dict[str, Any] = _plain({**to_dict(exp), "image": _data_url(exp.image), "words": words})
+    said = [piece._asdict() for piece in verdict(exp)]
+    added = {"image": _data_url(exp.image), "words": words, "verdict": said}
+    wire: dict[str, Any] = _plain({**to_dict(exp), **added})
     return wire
 
 

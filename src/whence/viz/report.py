@@ -25,7 +25,8 @@ __all__ = ["asset", "document", "page", "shade"]
 
 STYLES = ("whence.css", "palette.css")
 SCRIPTS = (
-    "base.js", "features.js", "text.js", "image.js", "sound.js", "table.js", "panels.js", "details.js", "board.js",
+    "base.js", "features.js", "text.js", "image.js", "sound.js", "table.js", "methods.js", "panels.js", "details.js",
+    "board.js",
 )  # fmt: skip
 LEVELS = 24
 """Steps of colour on each side of zero: palette.css has a class for each."""
@@ -37,7 +38,7 @@ def page(result: Explanation | Sequence[Explanation]) -> str:
     """Prediction, target switch, coloured tokens or patches or both, table, receipt and stamp, in one file."""
     results = [exp.laid_out() for exp in ([result] if isinstance(result, Explanation) else result)]
     first = results[0]
-    title = _said(first) or f"{first.target} by {first.method}"
+    title = _said(first) or first.verdict
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
         body=f'<div id="whence-board" class="w-board"><noscript>{_still(results[0])}</noscript></div>',

@@ -12,9 +12,11 @@ __all__ = [
     "ExplainAnswer",
     "Health",
     "Info",
+    "RemoveAnswer",
     "RowsAnswer",
     "RunEntry",
     "RunSummary",
+    "TokensAnswer",
     "Wire",
 ]
 
@@ -51,7 +53,11 @@ class ModelInfo(BaseModel):
 
 class MethodInfo(BaseModel):
     name: str
+    title: str = Field(description="Its plain name.")
     summary: str
+    says: str = Field(description="What its scores mean, in one sentence.")
+    caveat: str = Field(description="What to beware of.")
+    cost: str = Field(description="Passes of the model.")
     slow: bool = Field(description="Takes many passes of the model.")
     class_specific: bool = Field(description="Whether another target gives another explanation.")
 
@@ -68,6 +74,7 @@ class LimitsInfo(BaseModel):
     sound_seconds: float
     sound_samples: int
     methods: int
+    removed: int
     targets: int
     generate: int
     seconds: float
@@ -115,8 +122,13 @@ class WordBody(BaseModel):
     tokens: list[int] = Field(description="Numbers of its tokens.")
 
 
+class PieceBody(BaseModel):
+    text: str
+    kind: Literal["", "said", "target", "for", "against"] = Field(description="What it is: the prediction, a reason, …")
+
+
 class Wire(BaseModel):
-    """An explanation: `Explanation.to_dict()` with its image and words. What is not finite is null."""
+    """An explanation: `Explanation.to_dict()` with its image, words and verdict. What is not finite is null."""
 
     model_config = ConfigDict(extra="allow")
     method: str
@@ -131,6 +143,7 @@ class Wire(BaseModel):
     conservation: dict[str, Any] | None = Field(description="Where the explained score went.")
     words: list[WordBody] | None
     image: str | None = Field(description="The image as the model saw it, or a drawing of the sound: a data URL.")
+    verdict: list[PieceBody] = Field(description="The explanation in a sentence, in pieces to be joined.")
 
 
 class Failure(BaseModel):
@@ -146,6 +159,31 @@ class ExplainAnswer(BaseModel):
     explanations: list[Wire]
     failed: list[Failure]
     seconds: float
+
+
+class TokensAnswer(BaseModel):
+    """How long a text is for a model."""
+
+    tokens: int | None = Field(description="null where the model has no tokenizer.")
+    limit: int
+    cut: int = Field(description="Characters of the text that fit, up to the end of a word.")
+
+
+class RemovalBody(BaseModel):
+    """What the model says."""
+
+    score: float | None = Field(description="Of the target.")
+    probability: float | None = Field(description="Of the target's class or token, where it is one.")
+    label: str = Field(description="What the model predicts.")
+
+
+class RemoveAnswer(BaseModel):
+    """What the model says of an input without some of its features."""
+
+    fill: str = Field(description="What stands in their place.")
+    whole: RemovalBody = Field(description="With all features.")
+    without: RemovalBody
+    random: list[RemovalBody] = Field(description="Without as many drawn at random.")
 
 
 class AttentionAnswer(BaseModel):

@@ -13,22 +13,32 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from whence.stamp import __version__
-from whence.web import answer_attention, answer_explain, docs, figures, pages, refusals
+from whence.web import answer_attention, answer_explain, answer_stream, docs, figures, pages, refusals, streams
 from whence.web.answers import (
     AttentionAnswer,
     ErrorBody,
     ExplainAnswer,
     Health,
     Info,
+    RemoveAnswer,
     RowsAnswer,
     RunEntry,
     RunSummary,
+    TokensAnswer,
     Wire,
 )
 from whence.web.bodies import JsonRoute
 from whence.web.catalogue import Catalogue
+from whence.web.inputs import counted
 from whence.web.jobs import Jobs, client_of, while_connected
-from whence.web.requests import AttentionRequest, ExplainRequest, FigureRequest
+from whence.web.requests import (
+    AttentionRequest,
+    ExplainRequest,
+    FigureRequest,
+    RemoveRequest,
+    StreamRequest,
+    TokensRequest,
+)
 from whence.web.runs import Runs
 from whence.web.security import Guard
 from whence.web.settings import Limits, Settings
@@ -51,6 +61,13 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
+EVENTS = (
+    '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
+    '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
+    '{"event": "judged", method, target, area, most, least, fractions}, '
+    '{"event": "agreement", methods, correlations} or {"event": "not_judged", message}; '
+    '{"event": "done", seconds}, or {"event": "error", error}'
+)
 
 
 def _refusals(*codes: int) -> dict[int | str, dict[str, Any]]:
@@ -97,7 +114,7 @@ def create_app(settings: Settings | None = None) -> FastAPI:
     refusals.install(app)
     _about(app, catalogue, runs, jobs, limits)
     _operators(app, jobs, meters)
-    _work(app, catalogue, jobs, limits)
+    _work(app, catalogue, jobs, readers, limits)
     _runs(app, runs, readers)
     app.include_router(pages.router)
     docs.install(app, catalogue, runs.names(), limits)
@@ -143,7 +160,7 @@ def _operators(app: FastAPI, jobs: Jobs, meters: Meters) -> None:
         return Response(meters.page(jobs.info()), media_type="text/plain; version=0.0.4; charset=utf-8")
 
 
-def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> None:
+def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits: Limits) -> None:
     router = APIRouter(route_class=JsonRoute)
 
     def explained(bodies: list[ExplainRequest]) -> list[Response | Exception]:
@@ -156,6 +173,30 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, limits: Limits) -> Non
         answer_explain.checked(body, catalogue, limits)
         key = answer_explain.likeness(body)
         return await while_connected(request, jobs.share(explained, body, key, client=client_of(request)))
+
+    @router.post(
+        "/api/stream", response_class=Response, response_description="Done.", responses=WORK | docs.events(EVENTS)
+    )
+    async def stream(body: StreamRequest, request: Request) -> Any:
+        """As /api/explain, in lines of JSON: each method as soon as it is done, how far slow ones are; then, if asked
+        for, how faithful each is."""
+        answer_explain.checked(body, catalogue, limits)
+        return await streams.lines(request, jobs, partial(answer_stream.streamed, body, catalogue, limits))
+
+    @router.post("/api/tokens", response_model=TokensAnswer, response_description="Done.", responses=WORK)
+    async def tokens(body: TokensRequest, request: Request) -> Any:
+        """How many tokens a text has, and how much of it fits. No model runs for it."""
+
+        def work() -> dict[str, Any]:
+            return counted(catalogue.model(body.model), body.text, body.pair, limits)
+
+        return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
+
+    @router.post("/api/remove", response_model=RemoveAnswer, response_description="Done.", responses=WORK)
+    async def remove(body: RemoveRequest, request: Request) -> Any:
+        """What the model says of an input without some of its features, and without as many others."""
+        work = partial(answer_stream.removed, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
     @router.post("/api/attention", response_model=AttentionAnswer, response_description="Done.", responses=WORK)
     async def attend(body: AttentionRequest, request: Request) -> Any:

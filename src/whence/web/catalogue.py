@@ -12,6 +12,7 @@ from whence.methods import methods as registered
 from whence.methods.attention.attention_method import AbstractAttentionMethod
 from whence.methods.listing import lines
 from whence.methods.method import class_of
+from whence.methods.plainly import plain
 from whence.models import BUNDLED, AbstractAdapter, load
 from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
@@ -103,7 +104,14 @@ class Catalogue:
     def describe_methods(self) -> list[dict[str, Any]]:
         summaries = dict(lines())
         return [
-            {"name": n, "summary": summaries[n], "slow": is_slow(n), "class_specific": class_of(n).class_specific}
+            {
+                "name": n,
+                **plain(n)._asdict(),
+                "summary": summaries[n],
+                "cost": class_of(n).cost,
+                "slow": is_slow(n),
+                "class_specific": class_of(n).class_specific,
+            }
             for n in self.methods
         ]
 

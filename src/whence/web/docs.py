@@ -15,7 +15,7 @@ from fastapi import FastAPI
 from whence.web.catalogue import Catalogue
 from whence.web.settings import Limits
 
-__all__ = ["STYLE", "files", "install", "page"]
+__all__ = ["STYLE", "events", "files", "install", "page"]
 
 STYLE = """
 :root { color-scheme: light dark; }
@@ -39,6 +39,11 @@ def files(types: Mapping[str, str]) -> dict[int | str, dict[str, Any]]:
     return {200: {"description": "The file, as a download.", "content": bodies}}
 
 
+def events(told: str) -> dict[int | str, dict[str, Any]]:
+    """The answer that is a line of JSON for each event."""
+    return {200: {"description": f"Lines of JSON: {told}.", "content": {"application/x-ndjson": {}}}}
+
+
 def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Limits) -> None:
     """Write the server's models, methods, runs and limits into the document that describes it."""
     make = app.openapi
@@ -53,7 +58,9 @@ def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Lim
 
 
 def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> None:
-    for name in ("ExplainRequest", "FigureRequest", "AttentionRequest"):
+    for name in ("TokensRequest",):
+        schemas[name]["properties"]["model"]["enum"] = list(catalogue)
+    for name in ("ExplainRequest", "StreamRequest", "FigureRequest", "RemoveRequest", "AttentionRequest"):
         fields = schemas[name]["properties"]
         fields["model"]["enum"] = list(catalogue)
         _variant(fields["text"], "string")["maxLength"] = limits.characters
@@ -162,7 +169,7 @@ def _example(document: dict[str, Any], body: dict[str, Any] | None) -> dict[str,
     example = dict(schema.get("example") or {"model": "sentiment", "text": "a gorgeous, witty, seductive movie"})
     served = schema["properties"]["model"]["enum"]
     if example["model"] not in served:  # its labels are not those of the example
-        example = {"model": served[0], "text": example["text"]}
+        example = {"model": served[0]} | {k: example[k] for k in ("text", "removed") if k in example}
     if "format" in schema["properties"]:
         example["format"] = "svg"
     return example

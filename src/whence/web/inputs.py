@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from whence import cancel
 from whence.models import AbstractAdapter
 from whence.web.catalogue import READS, kind_of
 from whence.web.images import decoded
@@ -12,7 +13,7 @@ from whence.web.requests import InputRequest
 from whence.web.settings import Limits
 from whence.web.sounds import heard_in
 
-__all__ = ["check_tokens", "input_of"]
+__all__ = ["check_tokens", "counted", "input_of"]
 
 NAMES = {"text": "text", "image": "images", "sound": "sounds"}
 HINTS = {
@@ -62,3 +63,23 @@ def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: in
     count += more
     if count > limit:
         raise ApiError(413, "too_long", f"The text has {count:,} tokens; the limit is {limit:,}.", "Shorten the text.")
+
+
+def counted(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> dict[str, Any]:
+    """The answer of /api/tokens: how long a text is, and how much of it fits."""
+    if len(text) > limits.characters:
+        text = text[: limits.characters]
+    limit = min(adapter.limit or limits.tokens, limits.tokens)
+    count = adapter.tokens_in(text, pair)
+    if count is None or count <= limit:
+        return {"tokens": count, "limit": limit, "cut": len(text)}
+    low, high = 0, len(text)  # tokens grow with the text, so that halving finds the place
+    while low < high:
+        cancel.check()
+        middle = (low + high + 1) // 2
+        if (adapter.tokens_in(text[:middle], pair) or 0) <= limit:
+            low = middle
+        else:
+            high = middle - 1
+    words = len(text[:low].rstrip()) if text[low : low + 1].isspace() else text[:low].rfind(" ")
+    return {"tokens": count, "limit": limit, "cut": words if words > 0 else low}

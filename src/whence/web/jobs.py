@@ -18,7 +18,7 @@ from fastapi import Request
 from whence import cancel
 from whence.web.refusals import ApiError
 
-__all__ = ["Jobs", "client_of", "while_connected"]
+__all__ = ["Jobs", "client_of", "gone", "while_connected"]
 
 T = TypeVar("T")
 DONE, CANCELLED, TIMED_OUT, REFUSED = "done", "cancelled", "timed_out", "refused"
@@ -223,18 +223,19 @@ def client_of(request: Request) -> str:
 async def while_connected(request: Request, work: Coroutine[Any, Any, T]) -> T:
     """The result of `work`, which is cancelled when the client goes away."""
     job = asyncio.ensure_future(work)
-    gone = asyncio.ensure_future(_gone(request))
+    left = asyncio.ensure_future(gone(request))
     try:
-        await asyncio.wait({job, gone}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait({job, left}, return_when=asyncio.FIRST_COMPLETED)
         if not job.done():
             raise ApiError(499, "left", "The client left before the answer was ready.")
         return job.result()
     finally:
-        gone.cancel()
+        left.cancel()
         job.cancel()
-        await asyncio.gather(gone, job, return_exceptions=True)
+        await asyncio.gather(left, job, return_exceptions=True)
 
 
-async def _gone(request: Request) -> None:
+async def gone(request: Request) -> None:
+    """Ends when the client goes away."""
     while (await request.receive())["type"] != "http.disconnect":
         pass

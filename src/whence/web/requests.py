@@ -6,7 +6,16 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-__all__ = ["AttentionRequest", "ContrastBody", "ExplainRequest", "FigureRequest", "InputRequest"]
+__all__ = [
+    "AttentionRequest",
+    "ContrastBody",
+    "ExplainRequest",
+    "FigureRequest",
+    "InputRequest",
+    "RemoveRequest",
+    "StreamRequest",
+    "TokensRequest",
+]
 
 
 def _whole(text: str) -> str:
@@ -94,6 +103,48 @@ class ExplainRequest(InputRequest):
     generate: Annotated[int, Field(ge=1), Integer] | None = Field(
         default=None, description="Language models: generate this many tokens and explain them."
     )
+
+
+class StreamRequest(ExplainRequest):
+    """As for /api/explain; the answer comes in lines, each as soon as it is known."""
+
+    faithfulness: bool = Field(
+        default=False, description="Then also judge the methods: the model is asked again without what they name."
+    )
+
+
+class TokensRequest(_Request):
+    """A text, to be counted in the tokens of a model."""
+
+    model: Name = Field(description="A name from /api/info.", examples=["sentiment"])
+    text: Text = Field(examples=["a gorgeous, witty, seductive movie"])
+    pair: Text | None = None
+
+
+class RemoveRequest(InputRequest):
+    """An input, and which of its features are taken away."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "sentiment",
+                "text": "a gorgeous, witty, seductive movie",
+                "removed": [2],
+                "draws": 5,
+            }
+        }
+    )
+
+    target: Label | ClassNumber | ContrastBody | None = Field(
+        default=None, description="What is explained; null: what the model predicts of the whole input."
+    )
+    removed: list[Annotated[int, Field(ge=0, le=10_000_000), Integer]] = Field(
+        description="Numbers of features, as in the scores of an explanation.", examples=[[2]]
+    )
+    draws: Annotated[int, Field(ge=0, le=64), Integer] = Field(
+        default=0, description="Also take away as many words (patches, moments) at random, this many times."
+    )
+    seed: Annotated[int, Field(ge=0, le=2**31 - 1), Integer] = 0
 
 
 class FigureRequest(ExplainRequest):

@@ -32,6 +32,8 @@ class Limits:
     sound_samples: int = 20_000_000
     """Of a sound once it is unpacked, over all its channels."""
     methods: int = 8
+    removed: int = 512
+    """Features that may be taken away at once."""
     targets: int = 12
     generate: int = 64
     """Tokens that a language model may be asked to generate."""
@@ -52,8 +54,8 @@ class Limits:
 
     @property
     def items(self) -> int:
-        """Values in a request: more than every field, method and target together."""
-        return 64 + self.methods + 4 * self.targets
+        """Values in a request: more than every field, method and target (or feature to be taken away) together."""
+        return 64 + self.methods + max(4 * self.targets, self.removed)
 
     @property
     def body_bytes(self) -> int:

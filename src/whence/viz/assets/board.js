@@ -1,11 +1,13 @@
 // The whole picture of one input: classes, a row per method, and the numbers of the method that is looked at.
 "use strict";
 (function (whence) {
-  const { el, percent, signed } = whence;
+  const { el, signed } = whence;
 
   /**
-   * Draw into `root`. `data`: {explanations, prediction?, failed?}. `options`: `explain(label)` gets another target,
-   * `changed(label)` hears of one, `summaries` describe methods, `memory` keeps how the board is looked at.
+   * Draw into `root`. `data`: {explanations, prediction?, failed?, waiting?}. `options`: `explain(label)` gets another
+   * target, `changed(label)` hears of one, `methods` say what methods are (see methods.js), `memory` keeps how the board is
+   * looked at, `beside(exp)` is drawn in the head of a row, `between` under the rows, `order` sorts methods, `looked(one, all)`
+   * hears which explanation is looked at.
    */
   function board(root, data, options = {}) {
     const { explanations } = data;
@@ -20,7 +22,7 @@
     const memory = (options.memory ??= {}); // choices that outlive this board: the next answer is shown the same way
     const state = Object.assign(memory, {
       target: targets.includes(memory.target) ? memory.target : targets[0],
-      view: memory.view ?? "tokens",
+      view: memory.view ?? (first.words ? "words" : "tokens"),
       together: memory.together ?? false,
       special: memory.special ?? true,
       opacity: memory.opacity ?? 0.5,
@@ -40,16 +42,19 @@
           views[n][s].light(inside ? i - from : null);
         }),
       );
-    const chosen = () => found.find((f) => f.exp.method === state.method) ?? found[0];
+    // unless one was clicked, the first that has something to say about the target
+    const chosen = () =>
+      found.find((f) => f.exp.method === state.method) ?? found.find((f) => f.exp.class_specific !== false) ?? found[0];
 
     // -- the parts of the page ---------------------------------------------------------------------------------
 
     const top = el("div", { class: "w-top" });
+    const verdict = el("h2", { class: "w-verdict", "aria-live": "polite" });
     const tools = el("div", { class: "w-tools" });
     const panels = sound ? "w-panels w-sounds" : "w-panels";
     const rows = el("div", { class: image ? panels : "w-rows" });
     const details = el("div", { class: "w-details" });
-    root.replaceChildren(top, tools, rows, details);
+    root.replaceChildren(top, tools, rows, ...(options.between ?? []), details);
     // rows of a long text scroll together: the same words stay under each other
     const scrolled = ({ target }) => {
       if (!target.matches(".w-many .w-text")) return;
@@ -68,28 +73,19 @@
         top.querySelector(`[data-label="${CSS.escape(label)}"]`)?.focus();
         return options.changed?.(label);
       };
-      const best = prediction.labels[0];
-      const share = prediction.probabilities?.[0];
       const others = targets.filter((target) => !prediction.labels.includes(target));
       top.replaceChildren(
         el(
           "div",
           { class: "w-said" },
-          best === undefined ? null : el("p", { class: "w-quiet", text: "Prediction" }),
-          best === undefined
-            ? null
-            : el(
-                "p",
-                { class: "w-best" },
-                el("bdi", { text: best }),
-                share === undefined ? "" : el("span", { text: percent(share) }),
-              ),
+          verdict,
           el(
             "p",
             { class: "w-quiet w-asked" },
             "Explained: ",
             el("bdi", { class: "w-strong", text: state.target }),
             ` = ${signed(shown()[0].target_score)}`,
+            el("span", { text: `, ${whence.scored(shown()[0])}` }),
           ),
         ),
         el(
@@ -114,6 +110,7 @@
         Object.assign(state, change(value));
         drawRows();
         drawDetails();
+        drawVerdict();
       };
       if (!image && first.words)
         parts.push(
@@ -132,7 +129,7 @@
           whence.toggle(
             "Special tokens",
             state.special,
-            (on) => ((state.special = on), rows.classList.toggle("w-nospecial", !on)),
+            redraw((special) => ({ special })), // the others then have the full range of colours
           ),
         );
       if (shown().length > 1 || !alone)
@@ -172,11 +169,11 @@
           ),
         );
       }
-      tools.replaceChildren(...parts, whence.legend());
+      tools.replaceChildren(...parts, whence.legend(state.target));
     }
 
     function drawRows() {
-      found = shown().map((exp) => whence.features(exp, state.view));
+      found = sorted(shown()).map((exp) => whence.features(exp, state.view, state.special));
       rows.classList.toggle("w-nospecial", !state.special);
       rows.classList.toggle("w-many", found[0].parts.length > 1500);
       const hear = (one, s) => ({
@@ -214,6 +211,14 @@
             el("p", { text: message }),
           ),
         ),
+        ...(data.waiting ?? []).map(({ method, text }) =>
+          el(
+            "div",
+            { class: "w-row w-waiting", data: { waiting: method } },
+            el("div", { class: "w-head" }, whence.named(method, options.methods)),
+            el("p", { class: "w-quiet", text }),
+          ),
+        ),
       );
       drawChosen();
     }
@@ -246,13 +251,17 @@
 
     function card(one, own) {
       const { exp } = one;
-      const name = el("button", {
-        type: "button",
-        class: "w-method",
-        text: exp.method,
-        title: options.summaries?.[exp.method] ?? "Show this method's numbers below",
-        on: { click: () => look(exp.method) },
-      });
+      const name = el(
+        "button",
+        {
+          type: "button",
+          class: "w-method",
+          title: "Show this method's sentence and numbers",
+          on: { click: () => look(exp.method) },
+        },
+        whence.named(exp.method, options.methods),
+      );
+      const about = whence.about(exp.method, options.methods);
       const notes = exp.class_specific
         ? null
         : el("span", {
@@ -261,12 +270,21 @@
             title: "This method does not look at the class",
           });
       const strongest = signed(one.scores.reduce((a, b) => (Math.abs(b ?? 0) > Math.abs(a ?? 0) ? b : a), 0));
-      const sum = el("span", { class: "w-quiet w-max", text: `max ${strongest}` });
+      const gloss = whence.unit(exp);
+      const sum = el("span", { class: "w-quiet w-max", title: gloss, text: `strongest ${strongest}` });
       const drawn = own.map(({ root: drawing }, s) => placed(one.sections[s].exp, drawing));
       return el(
         "div",
         { class: "w-row", data: { method: exp.method } },
-        el("div", { class: "w-head" }, name, sum, alone ? null : whence.shares(one), image ? null : notes),
+        el(
+          "div",
+          { class: "w-head" },
+          el("div", { class: "w-title-line" }, name, about),
+          options.beside?.(exp),
+          sum,
+          alone ? null : whence.shares(one),
+          image ? null : notes,
+        ),
         alone ? drawn : together(drawn),
         image ? notes : null, // under the picture, so that pictures stand in line
       );
@@ -279,7 +297,23 @@
       memory.method = method;
       drawChosen();
       drawDetails();
+      drawVerdict();
     }
+
+    /** The sentence of the method that is looked at. */
+    function drawVerdict() {
+      const { exp } = chosen();
+      const kinds = { said: "w-best", target: "w-strong", for: "w-because", against: "w-despite" };
+      const pieces = (exp.verdict ?? []).map(({ text, kind }) =>
+        kind ? el("bdi", { class: kinds[kind], text }) : el("span", { text }),
+      );
+      const by = found.length > 1 ? el("span", { class: "w-by" }, " by ", whence.title(exp.method, options.methods)) : null;
+      verdict.replaceChildren(...pieces, ...(by ? [by] : []));
+      options.looked?.(chosen(), found);
+    }
+
+    /** Methods in the order that was asked for; those that foretell the model best first, where that is known. */
+    const sorted = (exps) => (options.order ? [...exps].sort(options.order) : exps);
 
     function drawChosen() {
       for (const row of rows.querySelectorAll(".w-row[data-method]")) {
@@ -292,7 +326,8 @@
     function drawDetails() {
       const word = state.view === "words" ? "word" : "token";
       const noun = !alone ? "feature" : sound ? "moment" : image ? "patch" : word;
-      details.replaceChildren(...whence.details(chosen(), found, { scaleFor, light, noun }));
+      const methods = options.methods;
+      details.replaceChildren(...whence.details(chosen(), found, { scaleFor, light, noun, methods, special: state.special }));
     }
 
     function drawAll() {
@@ -300,6 +335,7 @@
       drawTools();
       drawRows();
       drawDetails();
+      drawVerdict();
     }
     drawAll();
     return { state, redraw: drawAll, play: (seconds) => lines.forEach((line) => line.play(seconds)) };

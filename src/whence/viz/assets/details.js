@@ -49,16 +49,17 @@
   }
 
   /** The cards of `one`, an explanation among `all`: strongest, receipt, table, stamp. */
-  function details(one, all, { scaleFor, light, noun }) {
+  function details(one, all, { scaleFor, light, noun, methods, special = true }) {
     const card = (title, ...children) => el("section", { class: "w-card" }, el("h3", { text: title }), children);
-    const by = all.length > 1 ? ` · ${one.exp.method}` : "";
+    const by = all.length > 1 ? ` · ${whence.title(one.exp.method, methods)}` : "";
+    const gloss = () => el("p", { class: "w-quiet w-gloss", text: `${whence.unit(one.exp)}.` });
     const found = columns(one, all, scaleFor, noun);
     const sort = found.findIndex((column) => column.kind === "score" && column.name === one.exp.method);
     const json = () => JSON.stringify(clean(one.exp));
     const save = { click: () => whence.download(`${one.exp.method}.json`, json()) };
     return [
-      card(`Strongest ${noun === "patch" ? "patche" : noun}s${by}`, whence.bars(one, { light })),
-      card(`Receipt${by}`, whence.receipt(one.exp)),
+      card(`Strongest ${noun === "patch" ? "patche" : noun}s${by}`, whence.bars(one, { light, special }), gloss()),
+      card(`Receipt${by}`, whence.receipt(one)),
       card("All features", whence.table("All features", found, { sort, down: true, pick: light })),
       card(
         `Stamp${by}`,
@@ -75,7 +76,7 @@
 
   /** An explanation as `Explanation.load` reads it: without what was added for the page. */
   function clean(exp) {
-    const { image, words, ...rest } = exp;
+    const { image, words, verdict, ...rest } = exp;
     return rest;
   }
 

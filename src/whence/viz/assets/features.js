@@ -98,27 +98,29 @@
   /**
    * {parts, scores, rank, total, count, scale, sections}: everything a view needs of one explanation, as tokens or as
    * words. A section is what one view shows: all of it, or the text or the picture alone, whose first feature is number
-   * `from`; ranks and shares are among all.
+   * `from`; ranks and shares are among all. Without `special` tokens, the strongest of the others has the full colour.
    */
-  function features(exp, view = "tokens") {
-    const sections = apart(exp).map((own) => scored(own, view));
+  function features(exp, view = "tokens", special = true) {
+    const sections = apart(exp).map((own) => laid(own, view));
     const whole = complete({
       exp,
       parts: sections.flatMap((own) => own.parts),
       scores: sections.flatMap((own) => own.scores),
       sections,
     });
+    const seen = (own) => own.scores.filter((_, i) => special || !own.parts[i].special);
+    whole.scale = whence.scaleOf(seen(whole));
     let from = 0;
     for (const own of sections) {
       const rank = whole.rank.slice(from, from + own.parts.length);
-      Object.assign(own, { from, rank, total: whole.total, count: whole.count, scale: whence.scaleOf(own.scores) });
+      Object.assign(own, { from, rank, total: whole.total, count: whole.count, scale: whence.scaleOf(seen(own)) });
       from += own.parts.length;
     }
     return whole;
   }
 
   /** {exp, parts, scores} of what one view shows, with {columns, rows} where that is a picture. */
-  function scored(exp, view) {
+  function laid(exp, view) {
     if (isImage(exp)) {
       const scores = exp.scores.flat();
       const columns = exp.scores[0].length;
@@ -152,5 +154,18 @@
     return first && last[1] > first[0] ? `${first[0]}–${last[1]}` : "";
   }
 
-  Object.assign(whence, { apart, features, isImage, isSound, place });
+  /** What a number of this explanation is measured in. */
+  function unit(exp) {
+    if (exp.class_specific === false) return "Shares of attention: compare them with each other only";
+    if (!exp.conservation) return "Without a unit: compare them with each other only";
+    return `Points of the score of ${exp.target}: +1 raises it by 1`;
+  }
+
+  /** What the explained score is, in words. */
+  function scored(exp) {
+    if (/ rather than /.test(exp.target)) return "the difference of two scores (logits)";
+    return exp.prediction?.probabilities?.length ? "the score before it becomes a probability (logit)" : "the score of the model";
+  }
+
+  Object.assign(whence, { apart, features, isImage, isSound, place, scored, unit });
 })((globalThis.whence ??= {}));

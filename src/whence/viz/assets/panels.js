@@ -49,8 +49,9 @@
   }
 
   /** The strongest features as bars around a middle line, largest size first. */
-  function bars(found, { scale = found.scale, most = 10, light, worded = signed } = {}) {
+  function bars(found, { scale = found.scale, most = 10, light, worded = signed, special = true } = {}) {
     const order = Array.from(found.rank.keys())
+      .filter((i) => special || !found.parts[i].special)
       .sort((a, b) => found.rank[a] - found.rank[b])
       .slice(0, most);
     const sided = order.some((i) => found.scores[i] < 0); // without a negative one there is no middle
@@ -70,45 +71,70 @@
     return el("ol", { class: "w-bars", "aria-label": "Strongest features" }, rows);
   }
 
-  /** Where the explained score went: inputs, sinks by kind and what is not accounted for, as a bar and in numbers. */
-  function receipt(exp) {
+  /** The steps from nothing to the score: what sinks keep, the special tokens, the words, what is not accounted for. */
+  function steps({ parts, scores }, c, most) {
+    const order = { bias: 0, position: 1, constant: 2 };
+    const sinks = Object.entries(c.sinks ?? {})
+      .filter(([kind]) => kind !== "unruled")
+      .sort(([a], [b]) => (order[a] ?? 9) - (order[b] ?? 9))
+      .map(([name, amount]) => ({ name, amount, kind: "sink" }));
+    const left = { name: c.complete ? "not accounted for" : "not booked", kind: "rest" };
+    left.amount = (c.complete ? c.error : null) ?? c.target - c.inputs - (c.complete ? sinks.reduce((a, s) => a + s.amount, 0) : 0);
+    if (!parts) return [{ name: "inputs", amount: c.inputs, kind: "word" }, ...sinks, left];
+    const made = [...sinks];
+    const rank = Array.from(scores.keys()).sort((a, b) => Math.abs(scores[b] ?? 0) - Math.abs(scores[a] ?? 0));
+    const own = rank.filter((i) => !parts[i].special);
+    const named = own.slice(0, own.length === most + 1 ? most + 1 : most).sort((a, b) => a - b);
+    const sum = (list) => list.reduce((total, i) => total + (scores[i] ?? 0), 0);
+    const specials = rank.filter((i) => parts[i].special);
+    if (specials.length) made.push({ name: "special tokens", amount: sum(specials), kind: "sink" });
+    const shown = sum(rank);
+    for (const i of named) made.push({ name: parts[i].text.trim() || "white space", amount: scores[i] ?? 0, kind: "word", i });
+    const rest = own.filter((i) => !named.includes(i));
+    if (rest.length) made.push({ name: `${rest.length} others`, amount: sum(rest), kind: "word" });
+    const hidden = c.inputs - shown;
+    if (Math.abs(hidden) > 1e-4 * Math.max(1, Math.abs(c.inputs)))
+      made.push({ name: "left out of the view", amount: hidden, kind: "sink" });
+    return [...made, left];
+  }
+
+  /** Where the explained score came from, as a waterfall: bias → position → words → score. */
+  function receipt(one, { most = 6 } = {}) {
+    const exp = one.exp ?? one; // features.js has what an explanation consists of; a sum of several has no features
     const c = exp.conservation;
-    if (!c)
-      return el("p", {
-        class: "w-quiet",
-        text: "This method makes no promise that its scores add up to the explained score.",
-      });
-    const parts = [["inputs", c.inputs], ...Object.entries(c.sinks ?? {})];
-    if (c.complete) parts.push(["not accounted for", c.error]);
-    else parts.push(["not booked", c.target - c.inputs]);
-    const whole = parts.reduce((sum, [, amount]) => sum + Math.abs(amount ?? 0), 0) || 1;
-    const strip = el("div", { class: "w-strip", "aria-hidden": "true" });
-    const rows = parts.map(([name, amount], n) => {
-      const kind = n === parts.length - 1 ? "w-k-rest" : `w-k${n % 7}`;
-      const size = Math.abs(amount ?? 0) / whole;
-      if (size > 0.002)
-        strip.append(
-          el("span", {
-            class: `${kind} ${amount < 0 ? "w-minus" : ""}`,
-            title: `${name} ${signed(amount)}`,
-            style: { "flex-grow": size },
-          }),
-        );
-      return el(
+    if (!c) return el("p", { class: "w-quiet", text: "This method keeps no account: its scores do not sum to the target." });
+    const made = steps(one, c, most);
+    let at = 0;
+    for (const step of made) Object.assign(step, { from: at, to: (at += step.amount ?? 0) });
+    const ends = [0, c.target, ...made.flatMap(({ from, to }) => [from, to])].filter(known);
+    const [low, high] = [Math.min(...ends), Math.max(...ends)];
+    const place = (value) => (100 * (value - low)) / (high - low || 1);
+    const bar = (from, to, kind) => {
+      const [a, b] = [place(Math.min(from, to)), place(Math.max(from, to))];
+      const zero = el("span", { class: "w-zero", style: { left: `${place(0)}%` } });
+      const own = el("span", { class: `w-step ${kind}`, style: { left: `${a}%`, width: `max(2px, ${b - a}%)` } });
+      return el("td", { class: "w-fall", "aria-hidden": "true" }, el("div", {}, zero, own));
+    };
+    const rows = made.map(({ name, amount, from, to, kind }) =>
+      el(
         "tr",
-        {},
-        el("th", { scope: "row" }, el("span", { class: `w-key ${kind}`, "aria-hidden": "true" }), name),
+        { class: `w-of-${kind}` },
+        el("th", { scope: "row" }, el("bdi", { text: name })),
+        bar(from, to, kind === "rest" ? "w-k-rest" : amount < 0 ? "w-down" : "w-up"),
         el("td", { class: "w-right", text: signed(amount) }),
-      );
-    });
+      ),
+    );
     rows.push(
       el(
         "tr",
         { class: "w-sum" },
-        el("th", { scope: "row", text: `= ${exp.target}` }),
+        el("th", { scope: "row" }, "= ", el("bdi", { text: exp.target })),
+        bar(0, c.target, "w-whole"),
         el("td", { class: "w-right", text: signed(c.target) }),
       ),
     );
+    const kept = Object.values(c.sinks ?? {}).reduce((sum, amount) => sum + (amount ?? 0), 0);
+    const books = `inputs ${signed(c.inputs)}${c.complete ? `, sinks ${signed(kept)}` : ""}`;
     const notes = [];
     if (c.unruled?.length) notes.push(`Functions without a rule: ${c.unruled.join(", ")}.`);
     if (!c.complete) notes.push('This method did not book where the rest went (receipt="full" does).');
@@ -116,8 +142,8 @@
     return el(
       "div",
       { class: "w-receipt" },
-      strip,
-      el("table", { "aria-label": "Receipt" }, el("tbody", {}, rows)),
+      el("table", { "aria-label": "Receipt" }, el("caption", { class: "w-quiet", text: books }), el("tbody", {}, rows)),
+      el("p", { class: "w-quiet", text: "From nothing to the score: each step begins where the one before it ended." }),
       notes.map((note) => el("p", { class: "w-quiet", text: note })),
     );
   }
@@ -144,14 +170,16 @@
     return el("div", { class: "w-stamp" }, parts);
   }
 
-  /** From blue through nothing to orange. */
-  function legend() {
+  /** From blue through nothing to orange, in words. */
+  function legend(target = "") {
+    const what = target.length > 40 ? "it" : target.trim();
+    const word = (text) => el("span", {}, text, what ? el("bdi", { class: "w-strong", text: ` ${what}` }) : "");
     return el(
       "div",
       { class: "w-legend", role: "img", "aria-label": "Colours: blue speaks against the target, orange for it" },
-      el("span", { text: "against" }),
+      word(what ? "speaks against" : "against"),
       el("span", { class: "w-ramp" }),
-      el("span", { text: "for" }),
+      word(what ? "speaks for" : "for"),
     );
   }
 

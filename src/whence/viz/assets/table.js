@@ -27,7 +27,8 @@
       const texts = columns.filter((column) => column.kind === "text");
       order = Array.from({ length: count }, (_, i) => i);
       if (wanted) order = order.filter((i) => texts.some((t) => t.values[i].toLocaleLowerCase().includes(wanted)));
-      const compare = kind === "text" ? new Intl.Collator().compare : (a, b) => (a ?? -Infinity) - (b ?? -Infinity);
+      const size = kind === "score" ? (v) => Math.abs(v ?? 0) : (v) => v ?? -Infinity; // the strongest, for or against
+      const compare = kind === "text" ? new Intl.Collator().compare : (a, b) => size(a) - size(b);
       const sign = state.down ? -1 : 1;
       order.sort((a, b) => sign * compare(values[a], values[b]) || a - b);
       heads.forEach((head, c) => {

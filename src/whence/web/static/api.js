@@ -23,6 +23,13 @@ export function cancel(kind) {
   }
 }
 
+const lost = () =>
+  new Refused(0, {
+    code: "offline",
+    message: "The server can't be reached.",
+    hint: "See whether `whence serve` still runs, then try again.",
+  });
+
 async function ask(kind, path, options = {}) {
   cancel(kind);
   const controller = new AbortController();
@@ -32,11 +39,7 @@ async function ask(kind, path, options = {}) {
     answer = await fetch(path, { ...options, signal: controller.signal });
   } catch (error) {
     if (error.name === "AbortError") throw error;
-    throw new Refused(0, {
-      code: "offline",
-      message: "The server can't be reached.",
-      hint: "See whether `whence serve` still runs, then try again.",
-    });
+    throw lost();
   } finally {
     if (running.get(kind) === controller && !answer) running.delete(kind);
   }
@@ -55,6 +58,26 @@ const sent = (body) => ({
 
 export const get = async (kind, path) => (await ask(kind, path)).json();
 export const post = async (kind, path, body) => (await ask(kind, path, sent(body))).json();
+
+/** An answer in lines of JSON: `hear(event)` gets each as it comes; an error among them is thrown. */
+export async function stream(kind, path, body, hear) {
+  const answer = await ask(kind, path, sent(body));
+  const reader = answer.body.pipeThrough(new TextDecoderStream()).getReader();
+  let rest = "";
+  for (;;) {
+    const { done, value } = await reader.read().catch((error) => {
+      throw error.name === "AbortError" ? error : lost();
+    });
+    if (done) break;
+    const lines = (rest + value).split("\n");
+    rest = lines.pop();
+    for (const line of lines) {
+      const event = JSON.parse(line);
+      if (event.event === "error") throw new Refused(event.error.code === "too_slow" ? 504 : 500, event.error);
+      hear(event);
+    }
+  }
+}
 
 /** A file as {name, blob}. */
 export async function file(kind, path, body) {

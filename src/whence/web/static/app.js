@@ -1,26 +1,37 @@
 // The page: what is asked, what came back, and the views of it.
-import { cancel, get, post, stopped } from "/static/api.js";
-import { composer } from "/static/composer.js";
+import { cancel, get, stopped } from "/static/api.js";
 import { attention } from "/static/attention.js";
-import { runs } from "/static/runs.js";
-import { downloads } from "/static/downloads.js";
+import { composer } from "/static/composer.js";
 import { listen } from "/static/dropping.js";
+import { explaining } from "/static/explaining.js";
 import { content, take } from "/static/files.js";
 import { MISSING, READS } from "/static/kinds.js";
+import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
-import { busy, problem, quiet } from "/static/status.js";
+import { problem, quiet } from "/static/status.js";
+import { debounced } from "/static/timing.js";
 
 const whence = globalThis.whence;
-const { el } = whence;
 const view = document.getElementById("view");
 document.getElementById("theme").append(whence.themeButton());
 
-const state = { model: "", text: "", image: null, sound: null, methods: [], target: "", against: "", tab: "explain" };
-const memory = {}; // how the board is looked at; kept from answer to answer
+const PAUSE = 400; // milliseconds without a key after which what was typed is explained
+const state = {
+  model: "",
+  text: "",
+  pair: "",
+  image: null,
+  sound: null,
+  methods: [],
+  target: "",
+  against: "",
+  tab: "explain",
+  live: true,
+  clicked: false, // whether the target was chosen by a click on a class: it then holds for this input alone
+};
 let info = null;
 let form = null;
-let answer = null;
-let shown = null; // the board
+let explained = null; // the explain view
 
 const kind = () => info.models.find((m) => m.name === state.model).kind;
 
@@ -29,101 +40,32 @@ async function input() {
   const given = { model: state.model };
   for (const name of READS[kind()]) {
     if (!state[name]?.trim()) throw MISSING[name];
-    given[name] = name === "text" ? state.text : await content(state[name]);
+    given[name] = name === "text" || name === "pair" ? state[name] : await content(state[name]);
   }
   return given;
 }
 
-function asked() {
-  if (state.against && state.target) return [{ this: state.target, that: state.against }];
-  return state.target ? [state.target] : null;
-}
-
-async function explain() {
-  share.write(state);
-  if (state.tab === "attention") return show();
-  if (!state.methods.length)
-    return problem({ message: "No method is chosen.", hint: "Choose at least one under Methods." });
-  busy("Explaining", () => cancel("explain"));
-  try {
-    const request = { ...(await input()), methods: state.methods, targets: asked() };
-    answer = { ...(await post("explain", "/api/explain", request)), request };
-    memory.target = answer.explanations[0]?.target;
-    quiet();
-    if (state.tab === "explain") draw();
-    whence.say(`Done: ${answer.explanations.length} explanations of ${memory.target}`);
-  } catch (error) {
-    if (stopped(error)) return quiet();
-    problem(error, explain);
+function explain(options) {
+  later.cancel();
+  if (state.tab !== "explain") {
+    share.write(state);
+    return show();
   }
+  return explained.explain(options);
 }
 
-/** Explain another class of the same input and keep what is there: changing back costs nothing. */
-async function another(label) {
-  busy(`Explaining ${label}`, () => cancel("explain"));
-  try {
-    const more = await post("explain", "/api/explain", { ...answer.request, targets: [label] });
-    answer.explanations.push(...more.explanations);
-    memory.target = more.explanations[0]?.target ?? memory.target;
-    answer.failed.push(...more.failed);
-    remember(label);
-    quiet();
-    draw();
-    document.querySelector(`.w-class[data-label="${CSS.escape(label)}"]`)?.focus();
-    whence.say(`Explaining ${label}`);
-  } catch (error) {
-    if (stopped(error)) return quiet();
-    problem(error, () => another(label));
-  }
+const later = debounced(PAUSE, () => explained.isLive() && explained.explain({ live: true }));
+
+/** Something was typed. */
+function typed() {
+  explained.edited();
+  later();
 }
 
-function remember(label) {
-  Object.assign(state, { target: label, against: "" });
-  share.write(state);
-  form.draw();
-}
-
-function draw() {
-  const board = el("div", { class: "w-board" });
-  const seconds = answer.seconds < 1 ? `${Math.round(1000 * answer.seconds)} ms` : `${answer.seconds.toFixed(1)} s`;
-  view.replaceChildren(
-    el(
-      "div",
-      { class: "topline" },
-      el("p", { class: "w-quiet", text: `${answer.model} · ${seconds}` }),
-      el("div", { class: "w-bar" }, shareButton(), downloads(wanted)),
-    ),
-    board,
-  );
-  const summaries = Object.fromEntries(info.methods.map((m) => [m.name, m.summary]));
-  if (!answer.explanations.length) {
-    return board.append(
-      ...answer.failed.map(({ method, message }) =>
-        el(
-          "div",
-          { class: "w-card problem", role: "alert" },
-          el("div", {}, el("p", { text: method }), el("p", { text: message })),
-        ),
-      ),
-    );
-  }
-  shown = whence.board(board, answer, { memory, summaries, explain: another, changed: remember });
-  return shown;
-}
-
-function shareButton() {
-  return whence.copyButton("Copy link", () => {
-    if (!share.write(state)) whence.say("The input is too long for an address: the link holds the settings alone.");
-    return location.href;
-  });
-}
-
-/** What is shown, as a request. npz holds one explanation: that of the method that is looked at. */
-function wanted(format) {
-  const methods = format === "npz" ? [memory.method ?? answer.explanations[0].method] : answer.request.methods;
-  // a target that is no class (a contrast, a token) goes the way it was asked for
-  const targets = answer.prediction.labels.includes(memory.target) ? [memory.target] : answer.request.targets;
-  return { ...answer.request, methods, targets };
+/** Another input was taken: what was clicked for the one before does not hold for it. */
+function taken() {
+  explained.edited();
+  return explain();
 }
 
 // -- tabs --------------------------------------------------------------------------------------------------------
@@ -148,9 +90,9 @@ function choose(name, focus = false) {
 
 async function show() {
   quiet();
-  for (const work of ["attention", "runs", "row", "summary"]) cancel(work);
-  if (state.tab === "runs") return runs(view, info);
-  if (state.tab === "explain") return answer ? draw() : explain();
+  for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
+  if (state.tab === "runs") return runs(view, info, state);
+  if (state.tab === "explain") return explained.show();
   try {
     return await attention(view, await input());
   } catch (error) {
@@ -176,7 +118,7 @@ async function opened(dropped) {
     if (model !== state.model) return form.use(model, given);
     Object.assign(state, given);
     form.draw();
-    return explain();
+    return taken();
   } catch (error) {
     return problem(error);
   }
@@ -184,11 +126,12 @@ async function opened(dropped) {
 
 // -- start -------------------------------------------------------------------------------------------------------
 
+/** Take over what an address stands for. */
 function adopt(wanted) {
   const model = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: model.name, methods: [...info.default_methods], target: "", against: "" },
+    { model: model.name, methods: [...info.default_methods], target: "", against: "", clicked: false },
     wanted ?? {},
     { model: model.name },
   );
@@ -201,9 +144,10 @@ function adopt(wanted) {
   for (const [name, type] of [["image", "data:image/"], ["sound", "data:audio/"]]) {
     const known = model.examples.some((example) => example[name] === state[name]);
     if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
-    if (reads.includes(name)) state[name] ??= first[name] ?? null;
+    if (reads.includes(name) && !wanted?.cut) state[name] ??= first[name] ?? null;
   }
-  if (reads.includes("text") && !state.text && (!wanted || reads.length > 1)) state.text = first.text ?? "";
+  if (reads.includes("text") && !state.text && !wanted?.cut && (!wanted || reads.length > 1)) state.text = first.text ?? "";
+  if (reads.includes("pair") && !state.pair && !wanted?.cut) state.pair = first.pair ?? "";
 }
 
 async function start() {
@@ -213,10 +157,12 @@ async function start() {
     return problem(error, start);
   }
   adopt(share.read());
-  form = composer(document.getElementById("composer"), info, state, { explain, file: opened, play: (seconds) => shown?.play(seconds) });
+  const act = { explain, typed, taken, file: opened, play: (seconds) => explained.play(seconds) };
+  explained = explaining({ view, info, state, input, form: () => form });
+  form = composer(document.getElementById("composer"), info, state, act);
   listen(opened);
   addEventListener("hashchange", () => {
-    answer = null;
+    explained.forget();
     adopt(share.read());
     form.draw();
     choose(state.tab);

@@ -7,7 +7,8 @@ const family = (kind) => (kind === "generation" ? "text" : kind);
 
 /**
  * Draw the form into `root`. `state` is read and changed; `act.explain()` when something is to be explained,
- * `act.file(file)` when a file is opened, `act.play(seconds)` while a sound is played.
+ * `act.typed()` while somebody types, `act.taken()` when another input was taken, `act.file(file)` when a file is opened,
+ * `act.play(seconds)` while a sound is played.
  */
 export function composer(root, info, state, act) {
   const model = () => info.models.find((m) => m.name === state.model);
@@ -51,9 +52,9 @@ export function composer(root, info, state, act) {
       });
       return el(
         "label",
-        { class: method.slow ? "slow" : "", title: method.summary + (method.slow ? " Takes longer." : "") },
+        { class: method.slow ? "slow" : "", title: method.says + (method.slow ? " Takes longer." : "") },
         input,
-        el("span", { text: method.name }),
+        el("span", {}, method.title, " ", el("code", { text: method.name })),
       );
     };
     const known = info.methods.filter(fits);
@@ -85,9 +86,19 @@ export function composer(root, info, state, act) {
     );
   }
 
+  let placed = null; // the fields of the target
+
   function targetField(kind) {
+    placed = el("div", { class: "two" }, targetFields(kind));
+    return placed;
+  }
+
+  /** Draw what is explained again, and nothing else: somebody may be typing. */
+  const targets = () => placed?.replaceChildren(...targetFields(model().kind));
+
+  function targetFields(kind) {
     const change = (key, value, run) => {
-      state[key] = value;
+      Object.assign(state, { [key]: value, clicked: false });
       if (run) act.explain();
     };
     if (kind === "generation" || (kind === "image_text" && !model().labels.length)) {
@@ -97,12 +108,10 @@ export function composer(root, info, state, act) {
         box.addEventListener("input", () => change(key, box.value, false));
         return el("div", { class: "field" }, el("label", { for: key, text: label }), box);
       };
-      return el(
-        "div",
-        { class: "two" },
+      return [
         input("target", "Token to explain", "the likeliest"),
         input("against", "rather than", "the next likeliest"),
-      );
+      ];
     }
     const select = (key, label, first) => {
       const box = el(
@@ -117,12 +126,7 @@ export function composer(root, info, state, act) {
       box.addEventListener("change", () => change(key, box.value, true));
       return el("div", { class: "field" }, el("label", { for: key, text: label }), box);
     };
-    return el(
-      "div",
-      { class: "two" },
-      select("target", "Explain", "the prediction"),
-      select("against", "rather than", "–"),
-    );
+    return [select("target", "Explain", "the prediction"), select("against", "rather than", "–")];
   }
 
   function buttons() {
@@ -132,29 +136,31 @@ export function composer(root, info, state, act) {
       state.tab === "attention" ? "Look" : "Explain",
       el("kbd", { text: "Ctrl ↵" }),
     );
-    return el("div", { class: "go" }, go);
+    const live = globalThis.whence.toggle("As I type", state.live, (on) => (state.live = on));
+    live.title = "Quick methods are asked while you type";
+    return el("div", { class: "go" }, go, state.tab === "explain" ? live : null);
   }
 
   /** Change to another model: what was asked of its kind before is there again, or its first example, or `given`. */
   function use(name, given = null) {
-    const { text, image, sound, methods } = state;
-    drafts[family(model().kind)] = { text, image, sound, methods };
+    const { text, pair, image, sound, methods } = state;
+    drafts[family(model().kind)] = { text, pair, image, sound, methods };
     const before = family(model().kind);
     Object.assign(state, { model: name, target: "", against: "" });
     const kind = family(model().kind);
-    if (kind !== before) Object.assign(state, { text: "", image: null, sound: null }, drafts[kind] ?? model().examples[0]);
+    if (kind !== before) Object.assign(state, { text: "", pair: "", image: null, sound: null }, drafts[kind] ?? model().examples[0]);
     Object.assign(state, given ?? {});
     state.methods = state.methods.filter((n) => fits(info.methods.find((m) => m.name === n)));
     if (!state.methods.length) state.methods = info.default_methods.filter((n) => model().methods.includes(n));
     draw();
-    return act.explain();
+    return act.taken();
   }
 
   /** Take an example: a text as it is, an image or a sound from its address on this server. */
   function take(example) {
     Object.assign(state, example);
     draw();
-    act.explain();
+    act.taken();
   }
 
   root.addEventListener("submit", (event) => {
@@ -162,5 +168,5 @@ export function composer(root, info, state, act) {
     act.explain();
   });
   draw();
-  return { draw, use };
+  return { draw, targets, use };
 }

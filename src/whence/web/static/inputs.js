@@ -2,16 +2,21 @@
 import { content } from "/static/files.js";
 import { READS } from "/static/kinds.js";
 
+import { post } from "/static/api.js";
+import { debounced } from "/static/timing.js";
+
 const { el, say } = globalThis.whence;
 
-/** The fields of a model. `act.file(file)` when one is opened, `act.take(example)`, `act.play(seconds)`. */
+/**
+ * The fields of a model. `act.file(file)` when one is opened, `act.take(example)`, `act.play(seconds)`, `act.typed()`
+ * while somebody types.
+ */
 export function fields(model, info, state, act) {
-  const made = { text, image, sound };
+  const made = { text, pair, image, sound };
   return [...READS[model.kind].map((name) => made[name]()), examples()];
 
   function text() {
-    const limit = info.limits.characters;
-    const count = el("span");
+    const count = el("span", { class: "count", role: "status" });
     const beside = model.kind === "image_text"; // a question: short, and under its image
     const area = el("textarea", {
       id: "text",
@@ -21,16 +26,46 @@ export function fields(model, info, state, act) {
       placeholder: beside ? "Ask something about the image" : "Type a text, or drop one here",
     });
     area.value = state.text;
-    const counted = () =>
-      (count.textContent = `${area.value.length.toLocaleString("en")} of ${limit.toLocaleString("en")} characters`);
+    const counted = debounced(200, () => measure(area, count));
     area.addEventListener("input", () => {
       state.text = area.value;
       counted();
+      act.typed();
     });
     counted();
     const label = { generation: "Prompt", image_text: "Question" }[model.kind] ?? "Text";
     const under = el("div", { class: "under" }, count, picker("Open a file", "text/*,image/*,audio/*"));
     return el("div", { class: "field" }, el("label", { for: "text", text: label }), area, beside ? null : under);
+  }
+
+  /** How many tokens the model sees, and an offer to cut what is too long. */
+  async function measure(area, count) {
+    const amount = (n) => n.toLocaleString("en");
+    let found;
+    try {
+      found = await post("tokens", "/api/tokens", { model: model.name, text: area.value });
+    } catch {
+      return; // the explanation says what is wrong
+    }
+    if (!area.isConnected) return;
+    const { tokens, limit, cut } = found;
+    if (tokens === null) return void count.replaceChildren(`${amount(area.value.length)} characters`);
+    count.replaceChildren(`${amount(tokens)} of ${amount(limit)} tokens`);
+    count.classList.toggle("over", tokens > limit);
+    if (tokens <= limit) return;
+    const text = Array.from(area.value).slice(0, cut).join("");
+    const click = () => act.take({ text });
+    count.append(" ", el("button", { type: "button", text: `Use the first ${amount(limit)}`, on: { click } }));
+  }
+
+  function pair() {
+    const area = el("textarea", { id: "pair", class: "short", dir: "auto", spellcheck: "false", placeholder: "Type the other text" });
+    area.value = state.pair;
+    area.addEventListener("input", () => {
+      state.pair = area.value;
+      act.typed();
+    });
+    return el("div", { class: "field" }, el("label", { for: "pair", text: "Other text" }), area);
   }
 
   function image() {

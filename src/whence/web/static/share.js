@@ -12,27 +12,39 @@ export function read() {
   return {
     model: values.get("m"),
     text: values.get("x") ?? "",
+    pair: values.get("y") ?? "",
+    cut: values.has("cut"), // the input did not fit: nobody else's may stand in its place
     image: values.get("i"),
     sound: values.get("s"),
     methods: (values.get("k") ?? "").split(",").filter(Boolean),
     target: values.get("t") ?? "",
     against: values.get("v") ?? "",
     tab: values.get("tab") ?? "explain",
+    row: values.get("row"),
   };
 }
 
-/** Put the state into the address. Returns whether all of it fitted. */
-export function write(state) {
+/** The address of a state, and whether all of it fitted. */
+export function address(state) {
   const values = new URLSearchParams({ m: state.model });
   if (state.text) values.set("x", state.text);
+  if (state.pair) values.set("y", state.pair);
   if (state.image) values.set("i", state.image);
   if (state.sound) values.set("s", state.sound);
   values.set("k", state.methods.join(","));
   if (state.target) values.set("t", state.target);
   if (state.against) values.set("v", state.against);
   if (state.tab !== "explain") values.set("tab", state.tab);
+  if (state.tab === "runs" && state.row) values.set("row", state.row);
   const fits = values.toString().length <= LONGEST;
-  if (!fits) for (const long of ["x", "i", "s"]) values.delete(long);
-  history.replaceState(null, "", `#${values}`);
-  return fits;
+  if (!fits) {
+    for (const long of ["x", "y", "i", "s"]) values.delete(long);
+    values.set("cut", "1");
+  }
+  return { address: `${location.origin}${location.pathname}#${values}`, fits };
+}
+
+/** Put the state into the address of the page. */
+export function write(state) {
+  history.replaceState(null, "", address(state).address);
 }

@@ -6,7 +6,6 @@ const view = document.getElementById("view");
 /** Say that something is under way; `stop` ends it. */
 export function busy(what, stop) {
   view.setAttribute("aria-busy", "true");
-  view.inert = true; // a click on the old answer would be lost when the new one comes
   const button = el("button", {
     type: "button",
     class: "w-button",
@@ -16,8 +15,13 @@ export function busy(what, stop) {
   place.replaceChildren(el("div", { class: "wait" }, el("span", { text: `${what} …` }), button));
 }
 
+/** Say that what is shown belongs to another question, while somebody types. */
+export function note(text) {
+  view.classList.add("stale");
+  if (!place.firstChild) place.replaceChildren(el("p", { class: "w-quiet note", role: "status", text }));
+}
+
 export function quiet() {
-  view.inert = false;
   view.classList.remove("stale");
   view.removeAttribute("aria-busy");
   place.replaceChildren();
@@ -26,7 +30,6 @@ export function quiet() {
 /** Show an error: its message, its hint, and a button that tries again. */
 export function problem(error, again = null) {
   view.removeAttribute("aria-busy");
-  view.inert = false;
   view.classList.add("stale"); // what is still shown belongs to another question
   const worded =
     typeof error.hint === "string"
@@ -37,6 +40,7 @@ export function problem(error, again = null) {
     "div",
     { class: "w-card problem", role: "alert" },
     el("div", {}, el("p", { text: worded.message }), el("p", { text: `${worded.hint}${wait}` })),
+    error.act ? el("button", { type: "button", class: "w-button", text: error.act[0], on: { click: error.act[1] } }) : null,
     again && (error.status === undefined || error.status === 0 || error.status >= 429)
       ? el("button", { type: "button", class: "w-button", text: "Try again", on: { click: again } })
       : null,

@@ -1,0 +1,198 @@
+"""An explanation in one sentence: what the model says, what speaks for it, and what against."""
+
+from __future__ import annotations
+
+import math
+from itertools import pairwise
+from typing import TYPE_CHECKING, Literal, NamedTuple
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from whence.results.explanation import Explanation
+
+__all__ = ["Piece", "percent", "verdict"]
+
+Kind = Literal["", "said", "target", "for", "against"]
+MOST = 3
+"""Reasons that are named on each side."""
+NEARLY = 0.5
+"""Of the strongest reason: what has less is not named beside it."""
+NOTABLE = 0.2
+"""Of the strongest reason on the other side: what has less does not pull."""
+EDGES = ".,;:!?\"'()[]{}`´…–—-«»“”‘’"
+DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "centre", "right")
+
+
+class Piece(NamedTuple):
+    """A stretch of the sentence, and what it is: the prediction, the target, a reason, or nothing but words."""
+
+    text: str
+    kind: Kind = ""
+
+
+def verdict(exp: Explanation) -> tuple[Piece, ...]:
+    """The sentence in pieces, so that a page can colour it; joined, it is plain text.
+
+    Reasons are words (tokens where there are none) without special tokens, thirds of a picture, moments of a sound: up
+    to three on each side, none with less than half of the strongest. What pulls the other way is named from a fifth of
+    the strongest reason on. A method that does not look at the target only says where the model looked.
+
+    >>> from whence.results import Explanation, Prediction
+    >>> said = Prediction(("positive", "negative"), (1.5, 0.0), (0.82, 0.18))
+    >>> exp = Explanation(np.array([2.0, 0.1, -0.9]), ("superb", "but", "dull"), "positive", prediction=said)
+    >>> "".join(piece.text for piece in verdict(exp))
+    'The model says positive (82 %), mainly because of superb; dull pulls the other way.'
+    """
+    return (*_prediction(exp), *_reasons(exp), *_note(exp))
+
+
+def _prediction(exp: Explanation) -> list[Piece]:
+    """What the model says; where something else is explained, that as the beginning of a sentence of its own."""
+    label = exp.prediction.label
+    if not label:
+        return [Piece("For "), Piece(shown(exp.target) or "this score", "target")]
+    shares = exp.prediction.probabilities
+    sure = f" ({percent(shares[0])})" if shares and math.isfinite(shares[0]) else ""
+    said = [Piece("The model says "), Piece(shown(label), "said"), *([Piece(sure)] if sure else [])]
+    if exp.target == label or not exp.target:
+        return said
+    if _against(exp):
+        return [*said, Piece(f" rather than {_against(exp)}")]
+    return [*said, Piece(". For "), Piece(shown(exp.target), "target")]
+
+
+def _against(exp: Explanation) -> str:
+    """What the prediction is held against, where the target is the prediction rather than that."""
+    begin = f"{exp.prediction.label} rather than "
+    return shown(exp.target.removeprefix(begin)) if exp.prediction.label and exp.target.startswith(begin) else ""
+
+
+def _reasons(exp: Explanation) -> list[Piece]:
+    names, scores = _features(exp)
+    order = np.argsort(-scores, kind="stable")
+    top, bottom = (float(scores[order[0]]), float(scores[order[-1]])) if len(order) else (0.0, 0.0)
+    label = exp.prediction.label
+    other = not label or (exp.target not in (label, "") and not _against(exp))
+    if max(top, -bottom) <= 0:
+        return [Piece(" this method names no reason." if other else "; this method names no reason.")]
+    fors = _named(names, scores, order, top) if top > 0 else []
+    against = _named(names, -scores, order[::-1], -bottom) if -bottom > 0 else []
+    if not exp.class_specific:
+        lead = " alone this method has nothing to say. " if other else ". "
+        return [Piece(lead), *_listed(fors, ""), Piece(f" {_verb('stand', fors)} out, whatever the target.")]
+    if not fors or top < NOTABLE * -bottom:  # nothing speaks for it to speak of
+        lead = " speaks little; against it " if other else ", although little speaks for it; "
+        verb = _verb("speak", against) if other else f"{_verb('pull', against)} the other way"
+        return [Piece(lead), *_listed(against, "against"), Piece(f" {verb}.")]
+    made = [Piece(f" {_verb('speak', fors)} mainly " if other else ", mainly because of "), *_listed(fors, "for")]
+    if -bottom < NOTABLE * top:
+        return [*made, Piece(".")]
+    tail = f" {_verb('speak', against)} against it." if other else f" {_verb('pull', against)} the other way."
+    return [*made, Piece("; "), *_listed(against, "against"), Piece(tail)]
+
+
+def _note(exp: Explanation) -> list[Piece]:
+    """What a reader must know to judge the sentence: that most of the scores are not at the words."""
+    sizes = np.abs(np.nan_to_num(exp.scores.reshape(-1).astype(np.float64)))
+    if not any(exp.special) or len(exp.special) != len(sizes) or not sizes.sum():
+        return []
+    share = float(sizes[np.array(exp.special)].sum() / sizes.sum())
+    return [Piece(f" {percent(share)} of this method's scores lie at special tokens.")] if share > 0.5 else []
+
+
+def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
+    """Names and scores of all that can be a reason."""
+    names: list[str] = []
+    scores: list[float] = []
+    for one in exp.apart():
+        own = one.laid_out()
+        found = _of_picture(own) if own.is_image else _of_text(own)
+        for name, score in found:
+            names.append(name)
+            scores.append(float(np.nan_to_num(score)))
+    return names, np.array(scores)
+
+
+def _of_text(exp: Explanation) -> list[tuple[str, float]]:
+    if exp.word_ids and exp.tokens and len(exp.word_ids) == len(exp.tokens):
+        found = [(w.text, w.score) for w in exp.words() if not (exp.special and exp.special[w.tokens[0]])]
+    else:
+        kept = [n for n in range(len(exp)) if not (exp.special and exp.special[n])]
+        found = [(exp.feature(n), float(exp.scores.reshape(-1)[n])) for n in kept]
+    return [(text.strip().strip(EDGES) or text.strip() or "white space", score) for text, score in found]
+
+
+def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
+    """Thirds of a picture each way, or tenths of a sound: single patches mean nothing to people."""
+    rows, columns = exp.scores.shape
+    if exp.parts and exp.parts[0].kind == "frame":
+        bins = min(10, columns)
+        edges = [round(n * columns / bins) for n in range(bins + 1)]
+        seconds = exp.parts[0].seconds
+        return [
+            (f"{a * seconds:.2f}–{b * seconds:.2f} s", float(np.nansum(exp.scores[:, a:b]))) for a, b in pairwise(edges)
+        ]
+    down, across = min(3, rows), min(3, columns)
+    made = []
+    for i in range(down):
+        for j in range(across):
+            r = slice(round(i * rows / down), round((i + 1) * rows / down))
+            c = slice(round(j * columns / across), round((j + 1) * columns / across))
+            made.append((_place(i, j, down, across), float(np.nansum(exp.scores[r, c]))))
+    return made
+
+
+def _place(i: int, j: int, down: int, across: int) -> str:
+    """Where a part of a picture is.
+
+    >>> _place(0, 2, 3, 3), _place(1, 1, 3, 3), _place(1, 0, 3, 3)
+    ('the top right', 'the centre', 'the left')
+    """
+    names = [DOWN[i] if down == 3 else "", ACROSS[j] if across == 3 else ""]
+    if names == ["middle", "centre"]:
+        return "the centre"
+    kept = [name for name in names if name and name not in ("middle", "centre")]
+    return "the " + " ".join(kept) if kept else "the whole"
+
+
+def _named(names: list[str], scores: np.ndarray, order: np.ndarray, most: float) -> list[str]:
+    """The strongest, each once, as long as they are near the first."""
+    kept: list[str] = []
+    for n in order.tolist():
+        if scores[n] < NEARLY * most or len(kept) == MOST:
+            break
+        if names[n] not in kept:
+            kept.append(names[n])
+    return kept
+
+
+def _listed(names: list[str], kind: Kind) -> list[Piece]:
+    made: list[Piece] = []
+    for n, name in enumerate(names):
+        if n:
+            made.append(Piece(" and " if n == len(names) - 1 else ", "))
+        made.append(Piece(name, kind))
+    return made
+
+
+def _verb(word: str, who: list[str]) -> str:
+    return word if len(who) > 1 else word + "s"
+
+
+def shown(label: str) -> str:
+    """A label as it is said; of a token that is white space, its spelling."""
+    return label.strip() or repr(label)[1:-1]
+
+
+def percent(share: float) -> str:
+    """A share for people: never a 100 % or 0 % that is not one.
+
+    >>> percent(0.824), percent(0.9996), percent(0.0002), percent(1.0)
+    ('82 %', '99.96 %', '0.02 %', '100 %')
+    """
+    for digits in range(5):
+        text = f"{100 * share:.{digits}f}"
+        if 0.0 < float(text) < 100.0 or share in (0.0, 1.0):
+            return f"{text} %"
+    return "more than 99.99 %" if share > 0.5 else "less than 0.01 %"

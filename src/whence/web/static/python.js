@@ -1,0 +1,34 @@
+// The lines of Python that make what is shown.
+
+/** A string as Python writes it; JSON is valid Python but for what lies beyond the BMP, which json leaves as it is. */
+const quoted = (text) => JSON.stringify(text);
+
+const NAMES = { image: "image.png", sound: "sound.wav" };
+
+/** `request`: what was sent to the server; `shown`: {target, methods} that are looked at. */
+export function python(request, { targets, methods }) {
+  const target = (one) =>
+    one === null || one === undefined ? null : typeof one === "object" ? `whence.contrast(${quoted(one.this)}, ${quoted(one.that)})` : quoted(one);
+  const file = (name) => `${quoted(NAMES[name])}`;
+  const input =
+    request.image && request.text
+      ? `{"image": ${file("image")}, "text": ${quoted(request.text)}}`
+      : request.image
+        ? file("image")
+        : request.sound
+          ? file("sound")
+          : request.pair
+            ? `(${quoted(request.text)}, ${quoted(request.pair)})`
+            : quoted(request.text);
+  const asked = target(targets?.[0]);
+  const more = asked ? `, target=${asked}` : "";
+  const listed = `[${methods.map(quoted).join(", ")}]`;
+  const lines = ["import whence", "", `model = whence.load(${quoted(request.model)})`];
+  const own = request.image || request.sound ? "  # your file" : "";
+  if (methods.length === 1) {
+    lines.push(`exp = whence.explain(model, ${input}, method=${quoted(methods[0])}${more})${own}`, "print(exp.verdict)", 'exp.save("explained.html")');
+  } else {
+    lines.push(`found = whence.compare(model, ${input}, methods=${listed}${more})${own}`, "print(found[0].verdict)", 'found.save("compared.html")');
+  }
+  return `${lines.join("\n")}\n`;
+}
