@@ -6,6 +6,7 @@ import re
 
 import numpy as np
 
+from whence.core.recipe import Recipe
 from whence.results import (
     AttentionMaps,
     AttributionGraph,
@@ -19,6 +20,7 @@ from whence.results import (
     Pair,
     Patching,
     Prediction,
+    Several,
     Statement,
     Trace,
 )
@@ -27,6 +29,7 @@ from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation import Evaluation
 from whence.results.measured import Axis, Measured, Measurement
+from whence.results.tuning import Effect, Tuning
 
 
 def explanation(text: str = "a gem", scores: list[float] | None = None, cut: int = 0, **more) -> Explanation:
@@ -79,6 +82,14 @@ def tcav() -> TCAV:
         for n, (score, p) in enumerate(((0.8, 0.0001), (0.5, 0.9), (0.2, 0.02)))
     )
     return TCAV("zebra", "striped", "random", layers, 10, 0.9, 5, "mean", 2)
+
+
+def tuning() -> Tuning:
+    """A recipe that is as good as a preset."""
+    trials = ({"recipe": "lrp", "stage": "preset", "value": 0.5}, {"recipe": "<b>", "stage": "search", "value": 0.6})
+    effects = (Effect("norm", "detach", {"gradient": 0.069}), Effect("product", "half", {}))
+    choices = {"norm": "detach", "product": "half"}
+    return Tuning(Recipe("<b>", product="half"), "auac", evaluation(), trials, effects, 2, {"choices": choices})
 
 
 def maps() -> AttentionMaps:
@@ -248,4 +259,7 @@ def every() -> dict[str, object]:
         "audit": audit(),
         "diagnosis": diagnosis(),
         "graph": graph(),
+        "tuning": tuning(),
+        "several": Several([text, explanation("so very dull"), None]),
+        "several pictures": Several([image(), image(method="gi")]),
     }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -17,6 +18,7 @@ def audit(
     text: Annotated[str, typer.Argument(help="What to explain.")] = "a gorgeous, witty, seductive movie",
     recipe: Annotated[str, typer.Option(help="Recipe to audit.")] = "exact",
     target: Target = None,
+    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .svg .pdf .png .tex .txt")] = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -25,4 +27,7 @@ def audit(
     import whence
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype)
-    typer.echo(str(whence.audit(loaded, text, recipe=recipe, target=target_of(target))))
+    found = whence.audit(loaded, text, recipe=recipe, target=target_of(target))
+    if save is not None:
+        typer.echo(f"wrote {found.save(save)}", err=True)
+    typer.echo(str(found))

@@ -12,6 +12,7 @@ from whence.results.pair import Pair
 from whence.results.patched import Patching
 from whence.results.prediction import Corners, Part, Prediction, Word
 from whence.results.replaced import Replacement
+from whence.results.several import Several
 from whence.results.trace import Trace
 
 __all__ = [
@@ -31,6 +32,7 @@ __all__ = [
     "Patching",
     "Prediction",
     "Replacement",
+    "Several",
     "Statement",
     "Trace",
     "Word",

@@ -70,11 +70,11 @@ class Audit:
         return sorted(made, key=lambda row: -(abs(row.absorbed) + abs(row.leak)))
 
     def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .json holds every row, .svg .pdf .png the flow through the layers."""
+        """Write to `path` by its suffix: .json holds every row, .html is the report, .svg .pdf .png the flow."""
         return save_as(self, path, {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)})
 
-    def _repr_svg_(self) -> str:
-        return str(draw(self, "svg"))
+    def _repr_html_(self) -> str:
+        return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
         return draw(self, "terminal")

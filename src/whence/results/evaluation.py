@@ -42,6 +42,11 @@ class Difference(NamedTuple):
     """Two-sided: how often a resampled difference has the other sign."""
     examples: int
 
+    @property
+    def certain(self) -> bool:
+        """Whether the interval leaves out 0."""
+        return self.low > 0 or self.high < 0
+
     def __str__(self) -> str:
         return (
             f"{self.metric}: {self.first} − {self.second} = {self.difference:+.4f} "
@@ -105,6 +110,16 @@ class Evaluation:
         sign = -1 if self.better.get(metric) == "lower" else 1
         scores = {m: sign * self.value(m, metric) for m in known}
         return max(known, key=lambda m: -np.inf if np.isnan(scores[m]) else scores[m])
+
+    def leaders(self, metric: str) -> tuple[str, ...]:
+        """The method that wins, then those that can't be told from it: their paired difference may be 0.
+
+        One name alone has won. Where differences can't be measured (one example), nobody has.
+        """
+        best = self.best(metric)
+        known = [m for m in self.methods if m != best and (m, metric) in self.measured]
+        held = [m for m in known if not np.isnan(self.value(m, metric))]
+        return (best, *(m for m in held if not self.compare(best, m, metric).certain))
 
     @property
     def curves(self) -> dict[tuple[str, str], Curve]:

@@ -16,9 +16,23 @@ from whence.results.measured import Axis, Measured
 if TYPE_CHECKING:
     from whence.results.evaluation import Evaluation
 
-__all__ = ["WRITERS", "from_dict", "grid", "heading", "markdown", "notes", "rich_table", "text", "to_dict"]
+__all__ = [
+    "TIED",
+    "WON",
+    "WRITERS",
+    "from_dict",
+    "grid",
+    "heading",
+    "markdown",
+    "notes",
+    "rich_table",
+    "text",
+    "to_dict",
+]
 
 FORMAT = 1
+WON, TIED = " *", " ="
+"""Behind the value of the best method: alone, or with all that can't be told from it."""
 
 
 def shown(result: Evaluation) -> list[str]:
@@ -27,14 +41,15 @@ def shown(result: Evaluation) -> list[str]:
 
 
 def grid(result: Evaluation) -> list[list[str]]:
-    """Cells of the printed table: a row per method, a column per metric, best values starred."""
-    best = {metric: result.best(metric) for metric in shown(result) if result.better.get(metric)}
+    """Cells of the printed table: a row per method, a column per metric. A star has won, an = can't be told from it."""
+    ahead = {metric: result.leaders(metric) for metric in shown(result) if result.better.get(metric)}
     rows = []
     for method in result.methods:
         cells = [method]
         for metric in shown(result):
             found = result.estimate(method, metric)
-            star = " *" if best.get(metric) == method and len(result.methods) > 1 else ""
+            leaders = ahead.get(metric, ()) if len(result.methods) > 1 else ()
+            star = "" if method not in leaders else WON if len(leaders) == 1 else TIED
             missing = np.isnan(found.value)
             cells.append("–" if missing else f"{found.value:.4f} [{found.low:.4f}, {found.high:.4f}]{star}")
         rows.append(cells)
@@ -50,7 +65,8 @@ def notes(result: Evaluation) -> list[str]:
     """What the numbers depend on."""
     settings = result.settings
     first = f"{settings.get('model', 'model')}, {len(result)} examples"
-    lines = [f"{first}; [95 % bootstrap interval over examples, {result.resamples} resamples]; * best"]
+    sure = f"[95 % bootstrap interval over examples, {result.resamples} resamples]"
+    lines = [f"{first}; {sure}; * best, = can't be told from the best"]
     return lines + [f"{metric}: {result.describe(metric)}" for metric in shown(result)]
 
 

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import json
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from whence import files
-from whence.errors import InputError
 from whence.results.evaluation import Difference, Evaluation
+from whence.results.evaluation_files import WRITERS
+from whence.results.showing import draw, save_as
 
 __all__ = ["Effect", "Tuning"]
 
@@ -64,17 +66,17 @@ class Tuning:
 
     def save(self, path: str | Path) -> Path:
         """The recipe as .json, for `method="that.json"`; or the report: .md, .txt, .html, .csv, .svg, …"""
-        path = Path(path)
-        kind = path.suffix.lower()
-        if kind == ".json":
-            return Path(self.recipe.save(path))
-        if kind in (".md", ".txt"):
-            return files.write(path, str(self) + "\n")
-        if kind in (".html", ".csv", ".parquet", ".svg", ".pdf", ".png"):
-            return self.held_out.save(path)
-        raise InputError(
-            f"can't write a tuning as {kind!r}: .json holds the recipe, .md .txt .html .csv .svg .pdf .png the report"
-        )
+        own: dict[str, Callable[[], str | bytes]] = {
+            ".json": lambda: json.dumps(self.recipe.to_dict(), indent=2, ensure_ascii=False) + "\n",
+            ".md": lambda: str(self) + "\n",
+            ".txt": lambda: str(self) + "\n",
+            ".csv": partial(WRITERS[".csv"], self.held_out),
+            ".parquet": partial(WRITERS[".parquet"], self.held_out),
+        }
+        return save_as(self, path, own)
+
+    def _repr_html_(self) -> str:
+        return str(draw(self, "notebook"))
 
     def __str__(self) -> str:
         chosen = self.settings.get("choices", {})

@@ -29,7 +29,7 @@ from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.writing import CausalLM
 from whence.options import Count, check
-from whence.results import Explanation, Trace
+from whence.results import Explanation, Several, Trace
 from whence.results.hops import Hops
 from whence.results.inside import Inside
 from whence.results.units import Units
@@ -78,7 +78,7 @@ def explain(
     on_error: Literal["raise"] = "raise",
     progress: bool | None = None,
     **options: Any,
-) -> list[Explanation]: ...
+) -> Several[Explanation]: ...
 @overload
 def explain(
     model: Any,
@@ -123,7 +123,7 @@ def explain(
     **options: Any,
 ) -> Any:
     """Explain predictions: one input gives one `Explanation` (or a `Trace` of what was written, or an `Inside` of the
-    model), a list gives a list.
+    model), a list gives a list of them, which shows and saves itself.
 
     >>> import whence
     >>> exp = whence.explain("sentiment", "a gorgeous, witty, seductive movie")
@@ -230,7 +230,7 @@ def explain(
         lines = "; ".join(f"input {n}: {error}" for n, error in sorted(failed.items())[:5])
         more = f" and {len(failed) - 5} more" if len(failed) > 5 else ""
         warnings.warn(f"{len(failed)} of {len(found)} inputs skipped. {lines}{more}", SkippedWarning, stacklevel=2)
-    return results[0] if single else results
+    return results[0] if single else Several(results)
 
 
 def _is_inside(at: Any) -> bool:

@@ -22,7 +22,7 @@ from whence.models.embedding import MEASURES, Embeds, Measure, Pooling, TextEnco
 from whence.models.example import Example
 from whence.options import Count, check
 from whence.progress import track
-from whence.results import Pair
+from whence.results import Pair, Several
 
 __all__ = ["retrieve", "similarity"]
 
@@ -52,7 +52,7 @@ def similarity(
     truncate: bool = False,
     progress: bool | None = None,
     **options: Any,
-) -> list[Pair]: ...
+) -> Several[Pair]: ...
 @overload
 def similarity(
     model: Any,
@@ -105,7 +105,7 @@ def similarity(
     if not others:
         raise EmptyInputError("there is nothing to compare with: similarity(model, a, [text, …])")
     made = question.pairs(a, [(n, item) for n, item in enumerate(others)], several, progress)
-    return made if several else made[0]
+    return Several(made) if several else made[0]
 
 
 def retrieve(
@@ -120,7 +120,7 @@ def retrieve(
     truncate: bool = True,
     progress: bool | None = None,
     **options: Any,
-) -> list[Pair]:
+) -> Several[Pair]:
     """The documents that are most similar to a query, best first, each as a `Pair` that says why.
 
         for hit in whence.retrieve(model, "how do bees sleep", texts, top=3):
@@ -138,7 +138,7 @@ def retrieve(
         raise EmptyInputError("there are no documents: retrieve(model, query, [text, …])")
     best = question.ranked(query, items)[:top]
     made = question.pairs(query, [(n, items[n]) for n in best], True, progress)
-    return [replace(pair, rank=rank) for rank, pair in enumerate(made, 1)]
+    return Several(replace(pair, rank=rank) for rank, pair in enumerate(made, 1))
 
 
 def _several(given: Any) -> list[Any] | None:

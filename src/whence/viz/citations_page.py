@@ -8,10 +8,13 @@ from typing import Any
 from whence.results import Citations
 from whence.results.citations import NOTABLE
 from whence.results.showing import draws
+from whence.viz.cards import Card, cards, copies, facts
 from whence.viz.citing import PLAINLY, Said, Sentence, from_none, said, sentences
 from whence.viz.report import document, shade
+from whence.viz.tabular import Grid, latex
+from whence.viz.verdicts import verdict
 
-__all__ = ["page"]
+__all__ = ["page", "table_of", "tex"]
 
 FULL = 0.6
 """The share that gets the full colour: few sentences have more."""
@@ -23,19 +26,39 @@ def page(result: Citations) -> str:
     title = " ".join(result.question.split())
     statements = list(said(result))
     every = sentences(result)
+    parts = [Card("Shares in numbers", (table_of(result),)), *_stamp(result)]
     body = (
         f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, statements)}'
         f"{_shares(result)}</div>"
         f'<section class="w-documents" aria-label="Documents">'
-        f"{''.join(_document(result, n, own) for n, own in enumerate(every))}{_stamp(result)}</section></div>"
+        f"{''.join(_document(result, n, own) for n, own in enumerate(every))}</section></div>"
+        f"{cards(parts)}"
     )
     return document(
         title=title if len(title) <= 160 else title[:159] + "…",
+        verdict=verdict(result),
         body=body,
-        data=_data(result, every),
-        scripts=("base.js", "cited.js"),
+        data={**_data(result, every), "copies": copies(parts)},
+        scripts=("base.js", "cited.js", "sorting.js"),
         styles=("cited.css",),
     )
+
+
+def table_of(result: Citations) -> Grid:
+    """A row for each statement and one for the answer, a column for each document and for what is none."""
+    heads = ("statement", *(f"[{n}] {name}" for n, name in enumerate(result.names, 1)), *result.rest)
+    rows = [(" ".join(one.text.split()), (*one.documents, *one.rest.values())) for one in result.statements]
+    rows.append(("the answer", (*result.documents, *result.rest.values())))
+    cells = [(words, *(f"{share:.0%}" for share in shares)) for words, shares in rows]
+    last = len(rows) - 1
+    strong = {(last, c) for c in range(len(heads))}
+    note = "Shares of what speaks for a statement: documents, and what is no document."
+    return Grid.of("Shares in numbers", heads, cells, strong=frozenset(strong), notes=(note,))
+
+
+@draws(Citations, "tex")
+def tex(result: Citations) -> str:
+    return latex(table_of(result), wide=True)
 
 
 def _data(result: Citations, every: list[list[Sentence]]) -> dict[str, Any]:
@@ -73,7 +96,7 @@ def _answer(result: Citations, statements: list[Said]) -> str:
         )
     hint = "Point at a statement to see what it came from, or at a sentence to see what it gave. A click keeps it."
     return (
-        f'<section class="w-card"><h3>Answer</h3><p class="w-answered" dir="auto">{"".join(spans)}</p>'
+        f'<section class="w-card"><h2>Answer</h2><p class="w-answered" dir="auto">{"".join(spans)}</p>'
         f'<p class="w-quiet w-noprint">{hint}</p></section>'
     )
 
@@ -87,9 +110,9 @@ def _shares(result: Citations) -> str:
         _row("", _first_upper(PLAINLY.get(name, name)), share, f"rest-{name}") for name, share in result.rest.items()
     ]
     return (
-        f'<section class="w-card"><h3><span data-role="shares">Where the answer came from</span></h3>'
-        f'<div class="w-columns"><div><h4>Documents</h4><div class="w-sharelist">{"".join(rows)}</div></div>'
-        f'<div><h4 data-share="elsewhere">{_safe(_headline(from_none(result)))}</h4>'
+        f'<section class="w-card"><h2><span data-role="shares">Where the answer came from</span></h2>'
+        f'<div class="w-columns"><div><h3>Documents</h3><div class="w-sharelist">{"".join(rows)}</div></div>'
+        f'<div><h3 data-share="elsewhere">{_safe(_headline(from_none(result)))}</h3>'
         f'<div class="w-sharelist w-restlist">{"".join(rest)}</div></div></div></section>'
     )
 
@@ -119,20 +142,18 @@ def _document(result: Citations, n: int, own: list[Sentence]) -> str:
         at = begin + len(read)
     made.append(_safe(text[at:]))
     return (
-        f'<article class="w-card w-document" id="document-{n + 1}"><h3><span class="w-cite">{n + 1}</span>'
+        f'<article class="w-card w-document" id="document-{n + 1}"><h2><span class="w-cite">{n + 1}</span>'
         f'<span class="w-docname">{_safe(result.names[n])}</span>'
-        f'<span class="w-value" data-share="{n}">{result.documents[n]:.0%}</span></h3>'
+        f'<span class="w-value" data-share="{n}">{result.documents[n]:.0%}</span></h2>'
         f'<div class="w-doctext" dir="auto">{"".join(made)}</div></article>'
     )
 
 
-def _stamp(result: Citations) -> str:
+def _stamp(result: Citations) -> list[Card]:
     if result.trace is None:
-        return ""
+        return []
     whole = result.trace.whole
-    facts = {"method": whole.method, **whole.stamp}
-    rows = "".join(f"<dt>{_safe(str(k))}</dt><dd>{_safe(str(v))}</dd>" for k, v in facts.items() if v is not None)
-    return f'<section class="w-card"><h3>Stamp</h3><dl class="w-facts">{rows}</dl></section>'
+    return [Card("Stamp", (facts({"method": whole.method, **whole.stamp}),))]
 
 
 def _headline(says: str) -> str:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import numpy as np
 
-__all__ = ["SERIES", "blend", "contrast_text", "heat", "scale_of", "shade"]
+__all__ = ["SERIES", "blend", "contrast_text", "heat", "scale_of", "shade", "sink_colours"]
 
 AGAINST = (33, 102, 172)
 FOR = (230, 97, 1)
@@ -13,6 +15,21 @@ STEPS = 32
 
 # Okabe and Ito: told apart by colour-blind readers as well.
 SERIES = ("#0072b2", "#d55e00", "#009e73", "#cc79a7", "#e69f00", "#56b4e9", "#3d3d3d", "#999933")
+
+
+SINKS = ("#7f8fa9", "#b6c2d4", "#5e3c99", "#b2abd2", "#1b7837", "#a6dba0")
+"""What no input has: the colours of a receipt in the report (.w-k1 and on), in the order in which it lists sinks."""
+
+
+def sink_colours(kinds: Sequence[str]) -> dict[str, str]:
+    """A colour for each kind of sink, the usual ones always in the same.
+
+    >>> sink_colours(["constant", "bias"])["bias"]
+    '#7f8fa9'
+    """
+    usual = ("bias", "position", "constant")
+    order = [*usual, *(kind for kind in kinds if kind not in usual)]
+    return {kind: SINKS[order.index(kind) % len(SINKS)] for kind in kinds}
 
 
 def scale_of(scores: np.ndarray) -> float:

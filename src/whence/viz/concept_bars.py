@@ -12,15 +12,23 @@ from rich.text import Text as RichText
 from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN, Frame
+from whence.viz.cards import Card, report
 from whence.viz.drawing import FAINT, INK, Drawing, Line, Rect, Shape, Text
 from whence.viz.figure import Figure, figure_of
+from whence.viz.html import CARD
 from whence.viz.metrics import Measure, wrapped
 from whence.viz.ranking import BLUE, ORANGE
+from whence.viz.tabular import Grid, latex, notebook
+from whence.viz.verdicts import verdict
 
-__all__ = ["fragment", "page", "plain", "tcav_bars", "terminal"]
+__all__ = ["fragment", "page", "plain", "table_of", "tcav_bars", "terminal", "tex"]
 
 UNSURE = "#9aa0a6"
 STEP, BAR = 64.0, 34.0
+NARROWEST = 270.0
+"""Pixels that the columns have together at least."""
+CAPTION = "layer, and the held-out accuracy of its concept vectors"
+NOTE = "grey: chance, mean ± standard deviation; grey bars (n.s.) can't be told from it"
 COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
 
 
@@ -31,25 +39,26 @@ def tcav_bars(result: TCAV) -> Figure:
 
 
 def _bars(result: TCAV, measure: Measure) -> Drawing:
-    columns = max(len(result.layers), 5)
-    room = STEP * columns
-    lines = wrapped(result.title, room + 44, measure, 14)
+    """Columns as wide as the words above and beneath them need."""
+    step = max(STEP, NARROWEST / len(result.layers))
+    room = step * len(result.layers)
+    lines = wrapped(result.title, room + 44, measure, 14, True)
     frame = Frame(MARGIN + 52, MARGIN + 18 * len(lines) + 26, room, 210)
     shapes: list[Shape] = [Text(MARGIN, MARGIN + 13 + 18 * n, t, 14, bold=True) for n, t in enumerate(lines)]
     shapes += [shape for shape in frame.grid(y="TCAV score") if getattr(shape, "y", 0) <= frame.bottom + 6]
     shapes.append(Line(frame.left, frame.y(0.5), frame.right, frame.y(0.5), FAINT, 1, (4, 3)))
     for n, layer in enumerate(result.layers):
-        shapes += _column(layer, frame, frame.left + STEP * n + STEP / 2 - 5, measure)
-    caption = "layer, and the held-out accuracy of its concept vectors"
-    shapes.append(Text(frame.left, frame.bottom + 54, caption, 11))
-    note = "grey: chance, mean ± standard deviation; grey bars (n.s.) can't be told from it"
-    notes = wrapped(note, room, measure, 10)
-    shapes += [Text(frame.left, frame.bottom + 70 + 14 * n, line, 10, FAINT) for n, line in enumerate(notes)]
-    height = frame.bottom + 60 + 14 * len(notes) + MARGIN
-    return Drawing(frame.right + MARGIN, height, tuple(shapes), f"TCAV, {result.title}")
+        shapes += _column(layer, frame, frame.left + step * (n + 0.5) - 5, measure, step)
+    top = frame.bottom + 54
+    for size, fill, note in ((11, INK, CAPTION), (10, FAINT, NOTE)):
+        for line in wrapped(note, room + 52, measure, size):
+            shapes.append(Text(MARGIN, top, line, size, fill))
+            top += size + 4
+        top += 2
+    return Drawing(frame.right + MARGIN, top - 12 + MARGIN, tuple(shapes), f"TCAV, {result.title}")
 
 
-def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure) -> list[Shape]:
+def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure, step: float) -> list[Shape]:
     colour = UNSURE if not layer.significant else ORANGE if layer.score >= layer.chance_score else BLUE
     low, high = (frame.y(v) for v in layer.interval)
     up, down = (frame.y(layer.chance_score + way * layer.chance_std) for way in (1, -1))
@@ -58,7 +67,7 @@ def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure) -> list
         f"layer {layer.layer}: {layer.score:.3f} (95% {layer.interval[0]:.3f} to {layer.interval[1]:.3f}), "
         f"chance {layer.chance_score:.3f} ± {layer.chance_std:.3f}, corrected p {_p(layer.p_corrected)}"
     )
-    name = layer.label if measure(layer.label, 11, False) < STEP - 4 else "…" + layer.label[-8:]
+    name = layer.label if measure(layer.label, 11, False) < step - 4 else "…" + layer.label[-8:]
     whiskers: list[Shape] = [Line(x, low, x, high, INK, 1.2)]
     whiskers += [Line(x - 5, y, x + 5, y, INK, 1.2) for y in (low, high)]
     return [
@@ -72,32 +81,41 @@ def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure) -> list
     ]
 
 
+def table_of(result: TCAV) -> Grid:
+    """A row per layer; what can be told from chance stands out."""
+    strong = {(r, 1) for r, layer in enumerate(result.layers) if layer.significant}
+    notes = (result.summary, *_notes(result), "Stars: told from chance, after correction for all layers; n.s.: not.")
+    heads = tuple(column or "sign." for column in COLUMNS)
+    rows = map(_cells, result.layers)
+    return Grid.of("Scores", heads, rows, words=frozenset({0, 7}), strong=frozenset(strong), notes=notes)
+
+
 @draws(TCAV, "notebook")
 def fragment(result: TCAV) -> str:
-    """The plot and the table, in one <div>."""
-    head = "".join(f"<th>{html.escape(c)}</th>" for c in COLUMNS)
-    rows = "".join(
-        "<tr>" + "".join(f"<td>{html.escape(cell)}</td>" for cell in _cells(layer)) + "</tr>" for layer in result.layers
-    )
-    notes = "".join(f"<p>{html.escape(line)}</p>" for line in (result.summary, *_notes(result)))
+    """Verdict, plot and table, in one <div>."""
     return (
-        f'<div style="font-family:system-ui,sans-serif">{tcav_bars(result).svg}'
-        f'<table style="border-spacing:1em .2em;text-align:right"><tr>{head}</tr>{rows}</table>{notes}'
-        "<p>Grey boxes: chance, mean ± standard deviation of vectors between random sets. Grey bars (n.s.) can't "
-        "be told from chance.</p></div>"
+        f'<div style="{CARD}"><div><b>{html.escape(verdict(result))}</b></div>{tcav_bars(result).svg}'
+        f"{notebook(table_of(result))}</div>"
     )
 
 
 @draws(TCAV, "html")
 def page(result: TCAV) -> str:
-    """A file that needs nothing else."""
-    facts = "".join(f"<li>{html.escape(f'{k}: {v}')}</li>" for k, v in {**result.stamp, "seed": result.seed}.items())
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>TCAV, {html.escape(result.title)}</title><style>:root{{color-scheme:light dark}}"
-        "body{max-width:60rem;margin:2rem auto;padding:0 1rem}svg{max-width:100%;height:auto}"
-        f"ul{{opacity:.65;font:0.85em system-ui}}</style>{fragment(result)}<ul>{facts}</ul></html>"
+    """Verdict, plot, table, stamp."""
+    return report(
+        title=f"Does {result.concept} matter for {result.target}?",
+        verdict=verdict(result),
+        parts=[
+            Card("By layer", (tcav_bars(result),)),
+            Card("Scores", (table_of(result),)),
+        ],
+        stamp={**result.stamp, "against": result.counter, "runs": result.runs, "seed": result.seed},
     )
+
+
+@draws(TCAV, "tex")
+def tex(result: TCAV) -> str:
+    return latex(table_of(result))
 
 
 @draws(TCAV, "terminal")

@@ -15,10 +15,14 @@ from whence.errors import InputError
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.showing import draws
 from whence.viz import charts
+from whence.viz.cards import Card, paragraph, report
 from whence.viz.drawing import stacked
 from whence.viz.figure import Figure, figure_of
+from whence.viz.html import CARD
+from whence.viz.tabular import Grid, latex, notebook
+from whence.viz.verdicts import verdict
 
-__all__ = ["every_figure", "figures", "fragment", "markdown", "page", "terminal"]
+__all__ = ["every_figure", "figures", "fragment", "markdown", "page", "table_of", "terminal", "tex"]
 
 LONGEST = 12
 """Rows of a table that are shown where people read it; the file holds all of them."""
@@ -180,40 +184,50 @@ def markdown(found: Diagnosis, *, level: int = 1) -> str:
     return "\n".join(lines)
 
 
+def table_of(section: Section) -> Grid:
+    """The rows of a section that people read first."""
+    rows, left = _shown(section)
+    columns = _columns(rows)
+    words = {n for n, c in enumerate(columns) if any(isinstance(row.get(c), str) for row in rows)}
+    cells = [[_cell(row.get(c)) for c in columns] for row in rows]
+    return Grid.of(section.title, columns, cells, words=frozenset(words), notes=tuple(_below(section, left)))
+
+
 @draws(Diagnosis, "notebook")
 def fragment(found: Diagnosis) -> str:
     """Everything in one <div>: for notebooks."""
-    parts = [f"<h1>{html.escape(_heading(found))}</h1>"]
+    parts = []
     for section in found.sections:
-        rows, left = _shown(section)
-        columns = _columns(rows)
-        head = "".join(f"<th>{html.escape(c)}</th>" for c in columns)
-        body = "".join(
-            "<tr>" + "".join(f"<td>{html.escape(_cell(row.get(c)))}</td>" for c in columns) + "</tr>" for row in rows
-        )
-        drawn = "".join(f"<figure>{drawn.svg}</figure>" for drawn in figures(section).values())
-        notes = "".join(f"<li>{html.escape(note)}</li>" for note in _below(section, left))
+        drawn = "".join(f"<div>{drawn.svg}</div>" for drawn in figures(section).values())
+        table = notebook(table_of(section)) if section.rows else ""
         parts.append(
-            f"<h2>{html.escape(section.title)}</h2><p>{html.escape(section.text)}</p>{drawn}"
-            f"<details open><summary>table</summary><table><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
-            f"</details><ul class='notes'>{notes}</ul>"
+            f"<div style='margin-top:.8em'><b>{html.escape(section.title)}</b></div>"
+            f"<div>{html.escape(section.text)}</div><div style='overflow-x:auto'>{drawn}</div>{table}"
         )
-    return f"<div style='font-family:system-ui,sans-serif;line-height:1.5'>{''.join(parts)}</div>"
+    return f'<div style="{CARD}"><div><b>{html.escape(_heading(found))}</b></div>{"".join(parts)}</div>'
 
 
 @draws(Diagnosis, "html")
 def page(found: Diagnosis) -> str:
-    """A file that needs nothing else."""
-    facts = "".join(f"<li>{html.escape(str(k))}: {html.escape(str(v))}</li>" for k, v in found.stamp.items())
-    return (
-        f'<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        f"<title>{html.escape(_heading(found))}</title><style>:root{{color-scheme:light dark}}"
-        "body{max-width:56rem;margin:2rem auto;padding:0 1rem}figure{margin:1rem 0;overflow-x:auto}"
-        "table{border-collapse:collapse;font-size:.9em}td,th{padding:.15rem .6rem;text-align:right}"
-        "td:first-child,th:first-child{text-align:left}tbody tr:nth-child(odd){background:#8881}"
-        "ul{opacity:.7;font:0.85em system-ui}</style>"
-        f"{fragment(found)}<ul>{facts}</ul></html>"
-    )
+    """Verdict, then a card for each question: what was found, plots, table."""
+    parts = [
+        Card(
+            section.title,
+            (
+                paragraph(section.text),
+                *figures(section).values(),
+                *([table_of(section)] if section.rows else []),
+            ),
+        )
+        for section in found.sections
+    ]
+    return report(title=_heading(found), verdict=verdict(found), parts=parts, stamp=found.stamp)
+
+
+@draws(Diagnosis, "tex")
+def tex(found: Diagnosis) -> str:
+    """A table for each question."""
+    return "\n".join(latex(table_of(section)) for section in found.sections if section.rows)
 
 
 @draws(Diagnosis, "terminal")

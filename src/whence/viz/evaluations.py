@@ -1,22 +1,19 @@
-"""Evaluations: the table as HTML, curves with their bands and intervals as figures."""
+"""Evaluations as figures: curves with their bands, and intervals."""
 
 from __future__ import annotations
-
-import html
 
 import numpy as np
 
 from whence.errors import InputError, UnknownNameError
 from whence.results.evaluation import Curve, Evaluation
-from whence.results.evaluation_files import grid, heading, notes, shown
-from whence.results.showing import draws
+from whence.results.evaluation_files import shown
 from whence.viz.axes import MARGIN, Frame, number
 from whence.viz.colour import SERIES
 from whence.viz.drawing import FAINT, Dot, Drawing, Line, Polygon, Polyline, Shape, Text, stacked
 from whence.viz.figure import Figure, figure_of
 from whence.viz.metrics import Measure, clipped
 
-__all__ = ["curves", "fragment", "intervals", "page", "summary"]
+__all__ = ["charts_of", "curves", "intervals", "summary"]
 
 DASHES: tuple[tuple[float, ...], ...] = ((), (6, 3), (2, 3))
 """Tell apart what comes after the last colour."""
@@ -48,6 +45,12 @@ def summary(result: Evaluation) -> Figure:
         return stacked(parts, columns=min(len(parts), 2), gap=0, title=f"evaluation of {', '.join(result.methods)}")
 
     return Figure(layout)
+
+
+def charts_of(result: Evaluation) -> list[Figure]:
+    """A chart for each metric: its curves where it has some, else values with their intervals."""
+    drawn = {name for _, name in result.curves}
+    return [curves(result, m) if m in drawn else intervals(result, m) for m in shown(result)]
 
 
 def _order(result: Evaluation, metric: str) -> list[str]:
@@ -124,41 +127,3 @@ def _range(found: list[Curve]) -> tuple[float, float]:
 
 def _dash(n: int) -> tuple[float, ...]:
     return DASHES[(n // len(SERIES)) % len(DASHES)]
-
-
-# -- HTML ----------------------------------------------------------------------------------------------------------
-
-
-@draws(Evaluation, "notebook")
-def fragment(result: Evaluation) -> str:
-    """Table, settings and one chart per metric that has curves."""
-    drawn = list(dict.fromkeys(name for _, name in result.curves))
-    charts = "".join(curves(result, metric).svg for metric in drawn)
-    facts = "".join(f"<li>{html.escape(note)}</li>" for note in notes(result))
-    return (
-        f'<div style="font-family:system-ui,sans-serif">{_table(result)}'
-        f'<ul style="opacity:.7;font-size:.85em">{facts}</ul>'
-        f'<div style="display:flex;flex-wrap:wrap;gap:1em">{charts}</div></div>'
-    )
-
-
-@draws(Evaluation, "html")
-def page(result: Evaluation) -> str:
-    """A file that needs nothing else."""
-    return (
-        '<!doctype html><html lang="en"><meta charset="utf-8"><meta name="viewport" content="width=device-width">'
-        "<title>evaluation</title><style>:root{color-scheme:light}body{max-width:64rem;margin:2rem auto;padding:0 1rem}"
-        "td,th{padding:.2em .8em;text-align:left;font-variant-numeric:tabular-nums}"
-        f"tr:nth-child(even){{background:#0001}}</style>{fragment(result)}</html>"
-    )
-
-
-def _table(result: Evaluation) -> str:
-    head = "".join(f"<th>{html.escape(cell)}</th>" for cell in heading(result))
-    rows = "".join("<tr>" + "".join(_cell(cell) for cell in row) + "</tr>" for row in grid(result))
-    return f"<table><tr>{head}</tr>{rows}</table>"
-
-
-def _cell(cell: str) -> str:
-    text = html.escape(cell.removesuffix(" *"))
-    return f"<td><b>{text}</b></td>" if cell.endswith(" *") else f"<td>{text}</td>"

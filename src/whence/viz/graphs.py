@@ -11,18 +11,23 @@ from rich.text import Text as RichText
 
 from whence.results import AttributionGraph, Edge
 from whence.results.showing import draws
-from whence.viz.axes import MARGIN
+from whence.viz.axes import MARGIN, signed
+from whence.viz.cards import Card, cards, copies
 from whence.viz.colour import blend, contrast_text, scale_of, shade
 from whence.viz.drawing import FAINT, HAIR, Dot, Drawing, Line, Polyline, Shape, Text
 from whence.viz.figure import Figure, figure_of
 from whence.viz.metrics import Measure, clipped
 from whence.viz.passages import named
 from whence.viz.report import SCRIPTS, document
+from whence.viz.tabular import Grid, latex
 from whence.viz.terminal import printable
 from whence.viz.token_text import legend
+from whence.viz.verdicts import verdict
 
-__all__ = ["fragment", "graph_picture", "page", "plain", "render"]
+__all__ = ["fragment", "graph_picture", "page", "plain", "render", "table_of", "tex"]
 
+LISTED = 20
+"""Edges in the table of a page."""
 TOP = 12
 """Edges that a terminal lists."""
 ROW, LARGEST = 26.0, 1100.0
@@ -134,17 +139,35 @@ def _drawn(graph: AttributionGraph, measure: Measure) -> Drawing:
     return Drawing(width, bottom + below + 34 + MARGIN, tuple(shapes), f"{title} by {graph.method}")
 
 
+def table_of(graph: AttributionGraph) -> Grid:
+    """The strongest edges between tokens, in numbers."""
+    rows = [
+        (str(e.layer), e.by, named(graph.tokens[e.source]), named(graph.tokens[e.target]), f"{e.weight:+.4f}")
+        for e in graph.top(LISTED)
+    ]
+    heads = ("layer", "through", "from", "to", "relevance")
+    return Grid.of("The strongest edges", heads, rows, words=frozenset({1, 2, 3}))
+
+
+@draws(AttributionGraph, "tex")
+def tex(graph: AttributionGraph) -> str:
+    return latex(table_of(graph))
+
+
 # -- the page -----------------------------------------------------------------------------------------------------
 
 
 @draws(AttributionGraph, "html")
 def page(graph: AttributionGraph) -> str:
     """The picture to point at: a node shows what came into it and what it gave."""
-    title = f"{graph.target} = {graph.target_score:+.3f}"
+    title = f"{graph.target} = {signed(graph.target_score)}"
+    parts = [Card("The strongest edges", (table_of(graph),))]
     return document(
         title=title,
-        body=f'<div id="whence-graph"><noscript><pre>{html.escape(plain(graph))}</pre></noscript></div>',
+        verdict=verdict(graph),
+        body=f'<div id="whence-graph"><noscript><pre>{html.escape(plain(graph))}</pre></noscript></div>{cards(parts)}',
         data={
+            "copies": copies(parts),
             "tokens": [named(name) for name in graph.tokens],
             "relevance": [[float(f"{v:.5g}") for v in row] for row in graph.relevance],
             "layers": list(graph.layers),
@@ -155,6 +178,6 @@ def page(graph: AttributionGraph) -> str:
             "stamp": graph.stamp,
             "target": graph.target,
         },
-        scripts=(*SCRIPTS, "graph.js"),
+        scripts=(*SCRIPTS, "graph.js", "sorting.js"),
         styles=("graph.css",),
     )

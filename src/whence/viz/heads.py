@@ -12,6 +12,7 @@ from whence.errors import InputError
 from whence.results.maps import AttentionMaps
 from whence.results.showing import draws
 from whence.viz.report import SCRIPTS, document
+from whence.viz.verdicts import verdict
 
 __all__ = ["bytes_of", "page"]
 
@@ -40,6 +41,7 @@ def page(maps: AttentionMaps) -> str:
     words = html.escape("Attention heads need JavaScript to be drawn; the numbers are in the .npz file.")
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
+        verdict=verdict(maps),
         body=f'<div id="whence-heads" class="w-board"><noscript><p>{words}</p></noscript></div>',
         data={
             "tokens": list(maps.tokens),

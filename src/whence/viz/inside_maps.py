@@ -17,7 +17,20 @@ from whence.viz.passages import named
 from whence.viz.ranking import BAR, BLUE, ORANGE, STEP, beside, headed
 from whence.viz.token_text import legend
 
-__all__ = ["MAPS", "figures", "inside_figure", "layer_map", "place_map", "strongest", "unit_of"]
+__all__ = [
+    "MAPS",
+    "TIPS",
+    "columns_of",
+    "figures",
+    "grid_of",
+    "inside_figure",
+    "layer_map",
+    "name_of",
+    "place_map",
+    "row_name",
+    "strongest",
+    "unit_of",
+]
 
 MAPS = ("layers", "attentions", "mlps", "heads", "experts")
 """Places that are drawn as maps; of neurons, and of modules, the strongest are drawn as bars."""
@@ -73,17 +86,23 @@ def strongest(inside: Inside, place: str = "neurons", *, top: int = 15, width: f
     return Figure(lambda measure: _bars(inside, place, top, width, measure))
 
 
-def _map(inside: Inside, place: str, rows: Sequence[np.ndarray], measure: Measure) -> Drawing:
-    columns = max(len(row) for row in rows)
-    grid = np.full((len(rows), columns), np.nan)
+def grid_of(rows: Sequence[np.ndarray]) -> np.ndarray:
+    """Rows of one length: what a shorter one lacks is not known."""
+    grid = np.full((len(rows), max(len(row) for row in rows)), np.nan)
     for n, row in enumerate(rows):
         grid[n, : len(row)] = row
+    return grid
+
+
+def _map(inside: Inside, place: str, rows: Sequence[np.ndarray], measure: Measure) -> Drawing:
+    grid = grid_of(rows)
+    columns = grid.shape[1]
     cell = min(22.0, max(2.0, LARGEST / max(grid.shape)))
     size, unit = min(11.0, cell * 0.85), unit_of(place)
-    names = _across(inside, place, rows, columns) if cell >= READABLE else []
+    names = columns_of(inside, place, rows, columns) if cell >= READABLE else []
     across = [clipped(name, 90, measure, size) for name in names]
     turned = any(len(name) > 2 for name in across)
-    down = [_row_name(inside, place, n) for n in range(len(rows))] if cell >= READABLE else []
+    down = [row_name(inside, place, n) for n in range(len(rows))] if cell >= READABLE else []
     left = MARGIN + max((measure(name, size, False) for name in down), default=14.0) + 8
     tall = max((measure(name, size, False) for name in across), default=14.0) if turned or not across else size
     above = MARGIN + 48 + tall + 8
@@ -116,7 +135,7 @@ def _map(inside: Inside, place: str, rows: Sequence[np.ndarray], measure: Measur
     return Drawing(width, above + high + 34 + MARGIN, tuple(shapes), f"{title}; {inside.target} by {inside.method}")
 
 
-def _across(inside: Inside, place: str, rows: Sequence[np.ndarray], columns: int) -> list[str]:
+def columns_of(inside: Inside, place: str, rows: Sequence[np.ndarray], columns: int) -> list[str]:
     """Names of the columns: those of all rows, or numbers."""
     if unit_of(place) != "token":
         return list(map(str, range(columns)))
@@ -125,14 +144,14 @@ def _across(inside: Inside, place: str, rows: Sequence[np.ndarray], columns: int
     return [named(name) for name in only] if only else list(map(str, range(columns)))
 
 
-def _row_name(inside: Inside, place: str, row: int) -> str:
+def row_name(inside: Inside, place: str, row: int) -> str:
     """The number that the row is asked for by, and its layer where that has another."""
     layers = inside.rows.get(place, ())
     layer = layers[row] if row < len(layers) else row
     return str(row) if layer == row else f"{row} (layer {layer})"
 
 
-def _name(inside: Inside, place: str, row: int, column: int) -> str:
+def name_of(inside: Inside, place: str, row: int, column: int) -> str:
     names = inside.columns_of(place, row) if unit_of(place) == "token" else ()
     return f"layer {row}, {named(names[column]) if names else f'{unit_of(place)} {column}'}"
 
@@ -147,7 +166,7 @@ def _cells(
     return [
         Rect(
             left + cell * c, above + cell * r, cell, cell, shade(float(grid[r, c]), scale),
-            title=f"{_name(inside, place, r, c)}: {grid[r, c]:+.4g}",
+            title=f"{name_of(inside, place, r, c)}: {grid[r, c]:+.4g}",
         )
         for r, c in np.argwhere(np.isfinite(grid)).tolist()
     ]  # fmt: skip

@@ -11,17 +11,33 @@ from rich.text import Text
 from whence.results.explanation_files import to_wire
 from whence.results.inside import Inside
 from whence.results.showing import draws
+from whence.viz.cards import Card, Content, cards, copies
 from whence.viz.colour import blend, contrast_text, scale_of
+from whence.viz.heat_table import STYLE, heat_table
 from whence.viz.html import CARD
-from whence.viz.inside_maps import MAPS, figures, strongest, unit_of
+from whence.viz.inside_maps import (
+    MAPS,
+    TIPS,
+    columns_of,
+    figures,
+    grid_of,
+    name_of,
+    place_map,
+    row_name,
+    strongest,
+    unit_of,
+)
 from whence.viz.passages import named
 from whence.viz.report import SCRIPTS, document
+from whence.viz.tabular import Grid
 from whence.viz.terminal import header, printable
+from whence.viz.verdicts import verdict
 
-__all__ = ["fragment", "lines", "page", "receipt", "render", "screen"]
+__all__ = ["fragment", "lines", "page", "receipt", "render", "screen", "table_of"]
 
 TOP = 10
 """How many of the strongest are named."""
+RECEIPTS = "Receipts: every layer and all that is absorbed behind it are the target"
 WIDE = 24
 """Columns of a map that fit a terminal; of wider ones the strongest are named."""
 
@@ -107,44 +123,41 @@ def fragment(inside: Inside) -> str:
 
 @draws(Inside, "html")
 def page(inside: Inside) -> str:
-    """A figure for each place, its strongest in a table, a receipt per layer; then the input as in other reports."""
+    """A map for each place with its strongest in a table, a receipt per layer; then the input as in other reports."""
     text = (inside.inputs.text or " ".join(inside.tokens)).strip() or f"inside {inside.target}"
-    cards = []
-    for place, figure in figures(inside).items():
-        drawn = [
-            figure.svg,
-            *([strongest(inside, place, top=TOP, width=500.0).svg] if place in ("heads", "experts") else []),
-        ]
-        shown = "".join(f'<figure class="w-figure">{svg}</figure>' for svg in drawn)
-        title = html.escape(f"Relevance of {place}")
-        cards.append(
-            f'<section class="w-card"><h3>{title}</h3><div class="w-figures">{shown}</div>'
-            f"{_table(inside, place)}</section>"
-        )
+    parts = [Card(f"Relevance of {place}", (*_seen(inside, place), table_of(inside, place))) for place in inside.places]
+    parts += [Card(RECEIPTS, (_receipts(inside),))] if inside.receipts else []
     return document(
         title=text if len(text) <= 120 else text[:119] + "…",
-        body=f'{"".join(cards)}{_receipts(inside)}<div id="whence-board" class="w-board"></div>',
-        data={"explanations": [to_wire(inside.inputs)]},
-        scripts=(*SCRIPTS, "report.js"),
-        styles=("inside.css",),
+        verdict=verdict(inside),
+        body=f'{cards(parts)}<div id="whence-board" class="w-board"></div>',
+        data={"explanations": [to_wire(inside.inputs)], "copies": copies(parts)},
+        scripts=(*SCRIPTS, "report.js", "sorting.js"),
+        styles=(STYLE,),
     )
 
 
-def _table(inside: Inside, place: str) -> str:
-    pairs = [line.split("\t") for line in _named(inside, place, TOP)]
-    rows = "".join(f'<tr><td class="w-right">{score}</td><td>{html.escape(what)}</td></tr>' for score, what in pairs)
-    return (
-        f"<details><summary>The {len(pairs)} strongest in numbers</summary>"
-        f'<table class="w-table"><tbody>{rows}</tbody></table></details>'
-    )
+def _seen(inside: Inside, place: str) -> tuple[Content, ...]:
+    """The map, with numbers where they are few enough to be read; of heads and experts the strongest as well."""
+    ranked = (strongest(inside, place, top=TOP, width=500.0),) if place in ("heads", "experts") else ()
+    if place not in MAPS:
+        return (strongest(inside, place),)
+    rows = [np.asarray(row).reshape(-1) for row in inside[place]]
+    grid = grid_of(rows)
+    if grid.size > TIPS:
+        return (place_map(inside, place), *ranked)
+    down = [row_name(inside, place, n) for n in range(len(rows))]
+    across = columns_of(inside, place, rows, grid.shape[1])
+    label = f"Relevance of {place}: layers go down, {unit_of(place)}s to the right"
+    return (heat_table(label, down, across, grid, lambda r, c: name_of(inside, place, r, c)), *ranked)
 
 
-def _receipts(inside: Inside) -> str:
-    rows = "".join(
-        f"<tr><td>{n}</td><td>{html.escape(name)}</td><td>{html.escape(receipt(inside, n))}</td></tr>"
-        for n, name in enumerate(inside.layers[: len(inside.receipts)])
-    )
-    return (
-        '<section class="w-card"><h3>Receipts: every layer and all that is absorbed behind it are the target</h3>'
-        f'<table class="w-table w-receipts"><tbody>{rows}</tbody></table></section>'
-    )
+def table_of(inside: Inside, place: str) -> Grid:
+    """The strongest of a place."""
+    rows = [tuple(reversed(line.split("\t"))) for line in _named(inside, place, TOP)]
+    return Grid.of(f"The {len(rows)} strongest of {place}", (place, "relevance"), rows)
+
+
+def _receipts(inside: Inside) -> Grid:
+    rows = [(str(n), name, receipt(inside, n)) for n, name in enumerate(inside.layers[: len(inside.receipts)])]
+    return Grid.of("Receipts of the layers", ("#", "layer", "receipt"), rows, words=frozenset({1, 2}))

@@ -36,6 +36,15 @@ SPECIAL = {
     "-": "-{}",  # -- would become a dash
     "⏎": r"$\hookleftarrow$",
     "→": r"$\rightarrow$",
+    "↑": r"$\uparrow$",
+    "↓": r"$\downarrow$",
+    "−": "$-$",
+    "±": r"$\pm$",
+    "×": r"$\times$",
+    "τ": r"$\tau$",
+    "·": r"\textperiodcentered{}",
+    "…": r"\dots{}",
+    "–": "--{}",
     "␣": r"\textvisiblespace{}",
 }
 """Everything that LaTeX would take for something else."""

@@ -84,13 +84,13 @@ def clipped(text: str, room: float, measured: Measure, size: float = 12.0, bold:
     return text[:low].rstrip() + "…"
 
 
-def wrapped(text: str, room: float, measured: Measure, size: float) -> list[str]:
+def wrapped(text: str, room: float, measured: Measure, size: float, bold: bool = False) -> list[str]:
     """A line of prose broken at spaces."""
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".strip()
-        if lines[-1] and measured(longer, size, False) > room:
-            lines.append(clipped(word, room, measured, size))
+        if lines[-1] and measured(longer, size, bold) > room:
+            lines.append(clipped(word, room, measured, size, bold))
         else:
             lines[-1] = longer
     return lines

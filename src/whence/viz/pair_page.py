@@ -10,14 +10,19 @@ import numpy as np
 from whence.results import Explanation, Pair
 from whence.results.explanation_files import to_wire
 from whence.results.showing import draws
+from whence.viz.cards import Card, cards, copies
 from whence.viz.colour import scale_of
 from whence.viz.pair_text import heading, said
 from whence.viz.passages import named
 from whence.viz.report import document, shade
+from whence.viz.tabular import Grid, latex, minus
 from whence.viz.typeset import pieces
+from whence.viz.verdicts import verdict
 
-__all__ = ["page"]
+__all__ = ["page", "table_of", "tex"]
 
+TOP = 20
+"""Pairs that are listed."""
 ARCS = 12
 """Pairs that have an arc while nothing is pointed at."""
 
@@ -26,14 +31,34 @@ ARCS = 12
 def page(pair: Pair) -> str:
     """Texts, pictures and numbers are in the page; its script draws arcs and matrix."""
     title = " × ".join(text if len(text) <= 70 else text[:69] + "…" for text in said(pair))
+    parts = [Card("The strongest pairs", (table_of(pair),)), Card("The receipt", (_receipt(pair),))]
     body = (
-        f'<div id="whence-pair" class="w-board"><section class="w-card"><h3>{html.escape(heading(pair))}</h3>'
+        f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(heading(pair))}</h2>'
         f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
         f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
-        f'</section><section class="w-card"><h3>What goes with what</h3><div data-role="matrix"></div></section>'
-        f'<section class="w-card"><h3>The receipt</h3>{_receipt(pair)}</section></div>'
+        f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
+        f"{cards(parts)}</div>"
     )
-    return document(title=title, body=body, data=data_of(pair), scripts=("base.js", "pair.js"), styles=("pair.css",))
+    return document(
+        title=title,
+        verdict=verdict(pair),
+        body=body,
+        data={**data_of(pair), "copies": copies(parts)},
+        scripts=("base.js", "pair.js", "sorting.js"),
+        styles=("pair.css",),
+    )
+
+
+def table_of(pair: Pair) -> Grid:
+    """The strongest pairs, in numbers."""
+    found = [(i, j) for i, j in pair.strongest(TOP) if pair.matrix[i, j]]
+    rows = [(named(pair.left.feature(i)), named(pair.right.feature(j)), f"{pair.matrix[i, j]:+.4f}") for i, j in found]
+    return Grid.of("The strongest pairs", ("first", "second", "relevance"), rows, words=frozenset({0, 1}))
+
+
+@draws(Pair, "tex")
+def tex(pair: Pair) -> str:
+    return latex(table_of(pair))
 
 
 def data_of(pair: Pair) -> dict[str, Any]:
@@ -96,6 +121,6 @@ def _receipt(pair: Pair) -> str:
     shown = [("inputs × inputs: the matrix", receipt.inputs - pair.left_out)]
     shown += [("special tokens, left out of it", pair.left_out)] if pair.left_out else []
     rows = [*shown, *receipt.sinks.items(), ("similarity", receipt.target)]
-    cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{v:+.4f}</td></tr>" for n, v in rows)
-    note = f"error {receipt.error:+.1e}; sinks are biases, positions and constants of the model"
+    cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{minus(f'{v:+.4f}')}</td></tr>" for n, v in rows)
+    note = f"error {minus(f'{receipt.error:+.1e}')}; sinks are biases, positions and constants of the model"
     return f'<table class="w-table w-books">{cells}</table><p class="w-quiet">{html.escape(note)}</p>'

@@ -9,50 +9,59 @@ import numpy as np
 from whence.results import Patching
 from whence.results.patched import EDGES
 from whence.results.showing import draws
-from whence.viz.colour import scale_of
+from whence.viz.cards import Card, paragraph, report
+from whence.viz.heat_table import STYLE, heat_table
 from whence.viz.patch_map import heading, maps_of, notes, patch_map
-from whence.viz.report import document, shade
+from whence.viz.tabular import Grid, latex
 from whence.viz.terminal import printable
+from whence.viz.verdicts import verdict
 
-__all__ = ["page"]
+__all__ = ["largest", "page", "tex"]
 
 SHOWN = 20
 """Places in the list."""
 
 
+def largest(found: Patching) -> Grid:
+    """The places with the largest effects, beside what truly patching them does where that was tried."""
+    heads = (
+        "place",
+        "effect" if found.truth is None else found.method,
+        *([] if found.truth is None else ["true patching"]),
+    )
+    rows = [(printable(found.name(*cell)), *_effects(found, cell)) for cell in found.strongest(SHOWN)]
+    return Grid.of("Largest effects", heads, rows, notes=tuple(notes(found)))
+
+
+def _effects(found: Patching, cell: tuple[int, int]) -> list[str]:
+    numbers = [found.effects[cell], *([] if found.truth is None else [found.truth[cell]])]
+    return ["" if np.isnan(value) else f"{value:+.4f}" for value in numbers]
+
+
 @draws(Patching, "html")
 def page(found: Patching) -> str:
-    """Everything is in the text of the page: it needs no script."""
-    said = "".join(f"<p>{_safe(line)}</p>" for line in notes(found))
-    if found.kind == EDGES:
-        maps = f'<section class="w-card"><div class="w-patch">{patch_map(found).svg}</div></section>'
-    else:
-        maps = "".join(_map(found, name, values) for name, values in maps_of(found))
-    truth = "" if found.truth is None else "<th>true patching</th>"
-    best = f"<thead><tr><th></th><th>{_safe(found.method)}</th>{truth}</tr></thead>"
-    best += "".join(_row(found, cell) for cell in found.strongest(SHOWN))
-    texts = "".join(
-        f'<p dir="auto"><b>{name}</b> {_safe(" ".join(token.strip() for token in tokens))}</p>'
+    """Verdict, both texts, the map, the largest effects."""
+    texts = tuple(
+        f'<p dir="auto"><b>{name}</b> {html.escape(printable(" ".join(token.strip() for token in tokens)))}</p>'
         for name, tokens in _texts(found)
     )
-    stamp = ", ".join(f"{name} {value}" for name, value in {**found.options, **found.stamp}.items() if value)
-    return document(
+    said = tuple(paragraph(line, quiet=True) for line in notes(found))
+    if found.kind == EDGES:
+        maps = [Card("Effects by edge", (patch_map(found),))]
+    else:
+        maps = [Card(f"Effects by {name}", (_map(found, values),)) for name, values in maps_of(found)]
+    return report(
         title=heading(found)[:160],
-        body=(
-            f'<section class="w-card">{texts}{said}</section>{maps}'
-            f'<section class="w-card"><h3>Largest effects</h3><table class="w-table">{best}</table></section>'
-            f'<p class="w-quiet">{_safe(stamp)}</p>'
-        ),
-        data={},
-        scripts=("base.js",),
-        styles=("patch.css",),
+        verdict=verdict(found),
+        parts=[Card("The two runs", (*texts, *said)), *maps, Card("Largest effects", (largest(found),))],
+        stamp={**found.options, **found.stamp},
+        styles=(STYLE,),
     )
 
 
-def _row(found: Patching, cell: tuple[int, int]) -> str:
-    numbers = [found.effects[cell], *([] if found.truth is None else [found.truth[cell]])]
-    shown = "".join(f"<td>{'' if np.isnan(value) else f'{value:+.4f}'}</td>" for value in numbers)
-    return f"<tr><td>{_safe(found.name(*cell))}</td>{shown}</tr>"
+@draws(Patching, "tex")
+def tex(found: Patching) -> str:
+    return latex(largest(found))
 
 
 def _texts(found: Patching) -> list[tuple[str, tuple[str, ...]]]:
@@ -61,30 +70,7 @@ def _texts(found: Patching) -> list[tuple[str, tuple[str, ...]]]:
     return [(name, both[name]) for name in ("clean", "corrupt") if both[name]]
 
 
-def _map(found: Patching, name: str, values: np.ndarray) -> str:
-    scale = scale_of(values)
-    columns = "".join(
-        f'<th scope="col"><span>{_safe(found.column(n).strip() or "␣")}</span></th>' for n in range(values.shape[1])
-    )
-    rows = "".join(
-        f'<tr><th scope="row">{_safe(found.row(place))}</th>'
-        + "".join(
-            f'<td class="{shade(float(value), scale)}" title="{_safe(found.name(place, part))}: {value:+.4g}">'
-            f"{_short(float(value))}</td>"
-            for part, value in enumerate(row)
-        )
-        + "</tr>"
-        for place, row in enumerate(values)
-    )
-    return (
-        f'<section class="w-card"><h3>{_safe(name)}</h3><div class="w-patch"><table><thead><tr><td></td>{columns}</tr>'
-        f"</thead><tbody>{rows}</tbody></table></div></section>"
-    )
-
-
-def _short(value: float) -> str:
-    return f"{value:+.2f}" if np.isfinite(value) else ""
-
-
-def _safe(text: str) -> str:
-    return html.escape(printable(text))
+def _map(found: Patching, values: np.ndarray) -> str:
+    down = [found.row(n) for n in range(values.shape[0])]
+    across = [found.column(n) for n in range(values.shape[1])]
+    return heat_table(heading(found), down, across, values, found.name)

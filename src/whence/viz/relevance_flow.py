@@ -11,7 +11,7 @@ from rich.text import Text as RichText
 from whence.results.audit_report import Audit, AuditRow
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN, Frame, signed
-from whence.viz.colour import SERIES
+from whence.viz.colour import sink_colours
 from whence.viz.drawing import FAINT, HAIR, Drawing, Line, Polygon, Rect, Shape, Text
 from whence.viz.figure import Figure, figure_of
 from whence.viz.metrics import Measure, clipped
@@ -91,7 +91,7 @@ def _flow(audit: Audit, measure: Measure, width: float) -> Drawing:
     found = levels(audit)
     step = 30.0 if len(found) <= 16 else 16.0
     kinds = list(dict.fromkeys(kind for level in found for kind in level.sinks))
-    colours = {kind: SERIES[n % len(SERIES)] for n, kind in enumerate(kinds)}
+    colours = sink_colours(kinds)
     names = [clipped(level.name, 150, measure, 11) for level in found]
     left = MARGIN + max([measure(n, 11, False) for n in names] + [measure("target", 11, True)]) + 12
     room = width - MARGIN - left - 40

@@ -21,7 +21,7 @@ from whence.viz.colour import scale_of
 from whence.viz.terminal import header, shares
 from whence.viz.typeset import pieces
 
-__all__ = ["asset", "document", "page", "shade"]
+__all__ = ["asset", "document", "page", "shade", "still"]
 
 STYLES = ("whence.css", "palette.css")
 SCRIPTS = (
@@ -38,7 +38,8 @@ def page(result: Explanation | Sequence[Explanation]) -> str:
     """Prediction, target switch, coloured tokens or patches or both, table, receipt and stamp, in one file."""
     results = [exp.laid_out() for exp in ([result] if isinstance(result, Explanation) else result)]
     first = results[0]
-    title = _said(first) or first.verdict
+    by = ", ".join(dict.fromkeys(exp.method for exp in results))
+    title = _said(first) or f"{', '.join(dict.fromkeys(exp.target for exp in results))} by {by}"
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
         body=f'<div id="whence-board" class="w-board"><noscript>{_still(results[0])}</noscript></div>',
@@ -63,9 +64,11 @@ def document(
     data: dict[str, Any],
     scripts: Sequence[str],
     styles: Sequence[str] = (),
+    verdict: str = "",
     more: str = "",
 ) -> str:
-    """A page around `body` with styles, scripts and data inside; `more` are further elements, escaped already."""
+    """A page around `body` with styles, scripts and data inside. `verdict` says what came out, in a sentence under the
+    title; `more` are further elements, escaped already."""
     style = "\n".join(asset(name) for name in (*STYLES, *styles))
     script = "\n".join(asset(name) for name in scripts)
     policy = (
@@ -73,12 +76,13 @@ def document(
         "base-uri 'none'; form-action 'none'"
     )
     shown = html.escape(title)
+    says = f'<p class="w-verdict" dir="auto">{html.escape(verdict)}</p>' if verdict else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'
         f'<meta http-equiv="Content-Security-Policy" content="{policy}">\n'
         f"<title>{shown} · whence</title>\n<style>{style}</style>\n</head>\n<body>\n"
-        f'<main class="w-page">\n<header class="w-title"><h1 dir="auto">{shown}</h1>'
+        f'<main class="w-page">\n<header class="w-title"><div><h1 dir="auto">{shown}</h1>{says}</div>'
         f'<div id="whence-actions" class="w-bar w-noprint"></div></header>\n{body}\n</main>\n'
         f'<script type="application/json" id="whence-data">{_inert(data)}</script>\n{more}'
         f"<script>{script}</script>\n</body>\n</html>\n"
@@ -121,11 +125,12 @@ def _short(scores: np.ndarray) -> list[Any]:
 def _still(exp: Explanation) -> str:
     """What is seen without JavaScript: the coloured text, the numbers of the patches, or both."""
     parts = exp.apart()
-    body = "".join(map(_drawn, parts)) + (f"<p>{html.escape(shares(exp))}</p>" if len(parts) > 1 else "")
+    body = "".join(map(still, parts)) + (f"<p>{html.escape(shares(exp))}</p>" if len(parts) > 1 else "")
     return f'<div class="w-card"><h3>{html.escape(header(exp))}</h3>{body}</div>'
 
 
-def _drawn(exp: Explanation) -> str:
+def still(exp: Explanation) -> str:
+    """Coloured text, or the numbers of patches, without a script."""
     if exp.is_image or not exp.tokens:
         rows = exp.scores if exp.is_image else exp.scores[:, None]
         cells = "".join("<tr>" + "".join(f"<td>{s:+.3g}</td>" for s in row) + "</tr>" for row in rows)

@@ -12,12 +12,17 @@ import numpy as np
 from whence.results import Trace
 from whence.results.explanation_files import to_wire
 from whence.results.showing import draws
-from whence.viz.passages import Passage, others, passages, spoken
+from whence.viz.cards import Card, cards, copies
+from whence.viz.passages import Passage, named, others, passages, spoken
 from whence.viz.report import SCRIPTS, document, shade
-from whence.viz.traces import by_side, cell_score, heading, scale
+from whence.viz.tabular import Grid, latex
+from whence.viz.traces import by_side, cell_score, heading, scale, score_of, sources
+from whence.viz.verdicts import verdict
 
-__all__ = ["data_of", "page", "steps_of"]
+__all__ = ["data_of", "page", "steps_of", "table_of", "tex"]
 
+LONGEST = 500
+"""Rows up to which they stand in a table as well."""
 FULL = 32767
 """Steps from zero to the largest score of a row."""
 UNKNOWN = -32768
@@ -28,13 +33,27 @@ UNKNOWN = -32768
 def page(trace: Trace) -> str:
     """Prompt and written text as they read; rows, spans of them and the reverse are chosen in the page."""
     title = spoken(trace)
+    parts = [Card("What was written, and where it came from", (table_of(trace),))] if len(trace) <= LONGEST else []
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
-        body=f'<div id="whence-trace" class="w-trace"><noscript>{_still(trace)}</noscript></div>',
-        data=data_of(trace),
-        scripts=(*SCRIPTS, "maps.js", "rows.js", "trace.js", "tracing.js"),
+        verdict=verdict(trace),
+        body=f'<div id="whence-trace" class="w-trace"><noscript>{_still(trace)}</noscript></div>{cards(parts)}',
+        data={**data_of(trace), "copies": copies(parts)},
+        scripts=(*SCRIPTS, "maps.js", "rows.js", "trace.js", "tracing.js", "sorting.js"),
         styles=("trace.css",),
     )
+
+
+def table_of(trace: Trace) -> Grid:
+    """A row for all that was written: its score, and the strongest of what stood before it."""
+    rows = [(str(n + 1), named(text), score_of(trace, n), sources(trace, n)) for n, text in enumerate(trace.written)]
+    heads = ("#", "written", "score", "came from")
+    return Grid.of("What was written", heads, rows, words=frozenset({1, 3}))
+
+
+@draws(Trace, "tex")
+def tex(trace: Trace) -> str:
+    return latex(table_of(trace))
 
 
 def data_of(trace: Trace) -> dict[str, Any]:

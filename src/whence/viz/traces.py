@@ -16,7 +16,20 @@ from whence.viz.html import CARD
 from whence.viz.passages import WRITTEN, Cell, amounts, named, passages, strongest
 from whence.viz.terminal import printable
 
-__all__ = ["TOP", "by_side", "cell_score", "fragment", "heading", "lines", "plain", "render", "scale", "screen"]
+__all__ = [
+    "TOP",
+    "by_side",
+    "cell_score",
+    "fragment",
+    "heading",
+    "lines",
+    "plain",
+    "render",
+    "scale",
+    "score_of",
+    "screen",
+    "sources",
+]
 
 TOP = 3
 """Sources that a row names."""

@@ -1,0 +1,73 @@
+"""Several results in a list that shows and saves itself."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Generic, SupportsIndex, TypeVar, overload
+
+from whence.errors import InputError
+from whence.results.explanation import Explanation
+from whence.results.reading import reading
+from whence.results.showing import draw, save_as
+
+__all__ = ["Several"]
+
+T = TypeVar("T")
+FORMAT = 1
+
+
+class Several(list[T], Generic[T]):
+    """A list, in all that a list does, which a notebook and a terminal show as its results, and which saves them.
+
+    None stands where an input could not be explained.
+
+    >>> import numpy as np
+    >>> found = Several([Explanation(np.array([0.9]), ("gem",)), Explanation(np.array([0.1]), ("bore",))])
+    >>> [exp.tokens for exp in found[1:]], isinstance(found, list)
+    ([('bore',)], True)
+    """
+
+    @overload
+    def __getitem__(self, index: SupportsIndex, /) -> T: ...
+    @overload
+    def __getitem__(self, index: slice, /) -> Several[T]: ...
+    def __getitem__(self, index: SupportsIndex | slice, /) -> T | Several[T]:
+        return Several(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
+
+    def save(self, path: str | Path) -> Path:
+        """Write all to one file; the suffix decides the format: .json is exact, the others are for people."""
+        own: dict[str, Callable[[], str | bytes]] = {".json": self._json}
+        return save_as(self, path, own)
+
+    def _json(self) -> str:
+        held = [None if one is None else _known(one).to_dict() for one in self]
+        return json.dumps({"format": FORMAT, "several": held}, ensure_ascii=False, default=str)
+
+    @classmethod
+    def load(cls, path: str | Path) -> Several[Explanation]:
+        """Read the explanations that `save` wrote as .json."""
+        path = Path(path)
+        with reading(path, ".json"):
+            data = json.loads(path.read_text(encoding="utf-8"))
+            if not isinstance(data, dict) or "several" not in data:
+                raise InputError(
+                    "this file holds no list of explanations; read a single one with whence.Explanation.load, those of "
+                    "one input with whence.Comparison.load"
+                )
+            # None stands where there is no explanation, as in what was saved
+            made = [Explanation.from_dict(one) if one is not None else None for one in data["several"]]
+            return Several[Explanation](made)  # type: ignore[arg-type]
+
+    def _repr_html_(self) -> str:
+        return str(draw(self, "notebook"))
+
+    def __rich__(self) -> Any:
+        return draw(self, "terminal")
+
+
+def _known(one: Any) -> Explanation:
+    if not isinstance(one, Explanation):
+        raise InputError(f"a list of {type(one).__name__}s is saved one by one: for n, one in enumerate(found): …")
+    return one
