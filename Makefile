@@ -49,8 +49,15 @@ tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUI
 language: $(STAMP) ## language models against an answer key (DATA=, LLM= a folder); writes docs/results_language.md
 	$(BIN)/python -m benchmarks.language --data $(DATA) --model $(LLM)
 
-docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
+docs: $(VENV)/.docs ## the documentation site, strictly: no dead link, no page outside the menu; build/site/index.html
 	$(BIN)/python -m whence methods --markdown > docs/methods.md
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate build
+	$(BIN)/zensical build --clean --strict --config-file build/zensical.toml
+	$(BIN)/python -m docs.generate.checking build/site
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
