@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test test-gpu check lint types zoo bench tables language docs clean help
+.PHONY: demo test test-gpu check lint types zoo bench tables language docs dist clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -58,6 +58,15 @@ docs: $(VENV)/.docs ## the documentation site, strictly: no dead link, no page o
 $(VENV)/.docs: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	touch $@
+
+dist: $(STAMP)   ## source and wheel into dist/, checked, installed apart and tried
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build && HF_HUB_OFFLINE=1 wheel/bin/whence explain "a gorgeous, witty, seductive movie"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache
