@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test test-gpu check lint types zoo bench tables language docs clean help
+.PHONY: demo test test-gpu check lint types zoo bench tables language docs dist clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -49,8 +49,24 @@ tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUI
 language: $(STAMP) ## language models against an answer key (DATA=, LLM= a folder); writes docs/results_language.md
 	$(BIN)/python -m benchmarks.language --data $(DATA) --model $(LLM)
 
-docs: $(STAMP)   ## write what is generated from the registry: docs/methods.md
+docs: $(VENV)/.docs ## the documentation site, strictly: no dead link, no page outside the menu; build/site/index.html
 	$(BIN)/python -m whence methods --markdown > docs/methods.md
+	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m docs.generate build
+	$(BIN)/zensical build --clean --strict --config-file build/zensical.toml
+	$(BIN)/python -m docs.generate.checking build/site
+
+$(VENV)/.docs: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
+	touch $@
+
+dist: $(STAMP)   ## source and wheel into dist/, checked, installed apart and tried
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
+	rm -rf dist build/wheel
+	$(BIN)/python -m build --outdir dist .
+	$(BIN)/twine check --strict dist/*
+	$(PYTHON) -m venv build/wheel
+	build/wheel/bin/pip install --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	cd build && HF_HUB_OFFLINE=1 wheel/bin/whence explain "a gorgeous, witty, seductive movie"
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache

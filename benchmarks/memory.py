@@ -16,7 +16,7 @@ from statistics import median
 from benchmarks.methods import by_hand, plain_forward, relevance
 from benchmarks.workloads import Workload, workload
 
-__all__ = ["METHODS", "growth", "peak_growth"]
+__all__ = ["METHODS", "grown", "growth", "peak_growth"]
 
 METHODS: dict[str, Callable[[Workload], object]] = {
     "plain forward": plain_forward,
@@ -30,13 +30,18 @@ METHODS: dict[str, Callable[[Workload], object]] = {
 
 
 def growth(method: str, family: str, batch: int, length: int, layers: int) -> float:
+    """`grown` by the name of a method."""
+    return grown(METHODS[method], family, batch, length, layers)
+
+
+def grown(method: Callable[[Workload], object], family: str, batch: int, length: int, layers: int) -> float:
     """MiB that the process grew by at its peak, over what it held with the model loaded."""
     warm = workload(family, 1, 2, layers=1)
-    METHODS[method](warm)
+    method(warm)
     work = workload(family, batch, length, layers=layers)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
     before = _status("VmRSS")
-    METHODS[method](work)
+    method(work)
     return (_status("VmHWM") - before) / 1024
 
 

@@ -24,11 +24,7 @@ SHOWN = 20
 
 def largest(found: Patching) -> Grid:
     """The places with the largest effects, beside what truly patching them does where that was tried."""
-    heads = (
-        "place",
-        "effect" if found.truth is None else found.method,
-        *([] if found.truth is None else ["true patching"]),
-    )
+    heads = ("place", "effect") if found.truth is None else ("place", found.method, "true patching")
     rows = [(printable(found.name(*cell)), *_effects(found, cell)) for cell in found.strongest(SHOWN)]
     return Grid.of("Largest effects", heads, rows, notes=tuple(notes(found)))
 
