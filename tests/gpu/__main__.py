@@ -49,7 +49,7 @@ ROUNDED = 4
 order, may be so many times as far from float32. What is known to do so, on the CPU as well:
 
 - `gi` and `ah` of ModernBERT, `attcat` of Gemma 2: their states are normalised next, so that gradient times input is 0
-  by Euler's theorem, and what is left is how gradients were rounded (0.3 in bf16, 0.07 in fp16, where noise of that size
+  by Euler's theorem, and what is left is how gradients were rounded (0.3 in bf16, 0.07 in fp16; noise of that size
   in the forward pass alone moves scores by 2e-4).
 - `transformer_attribution` of ViT: it divides by sums that cancel (1.9 in bf16, where noise of that size in the forward
   pass of float32 gives 0.7 to 2.3).
