@@ -1,5 +1,5 @@
 """What the tests say on a CPU, asked on a GPU: `make test-gpu`, without pytest, which such machines may not have;
-`python -m tests.gpu vit kernels` for some of it.
+`python -m tests.gpu vit kernels` for some of it, `python -m tests.gpu --device cpu vit` to try the script without one.
 
 Every method × nine families × three precisions against the CPU in float32; kernels against the formula; blocks that run
 again against those that are kept. Prints what disagrees, and ends with an error if anything does.
@@ -7,6 +7,7 @@ again against those that are kept. Prints what disagrees, and ends with an error
 
 from __future__ import annotations
 
+import argparse
 import copy
 import sys
 import time
@@ -41,48 +42,65 @@ FAMILIES = {
     "gemma2": "causal-lm",
     "mixtral": "causal-lm",
 }
-NEAR = {torch.float32: 1e-3, torch.float16: 0.05, torch.bfloat16: 0.25}
-"""Largest difference of scores over the largest score. Half precision rounds the models themselves, whose weights are
-random: gradients of theirs cancel."""
+NEAR = {torch.float32: 1e-3, torch.float16: 0.02, torch.bfloat16: 0.1}
+"""Largest difference of scores over the largest score."""
+ROUNDED = 4
+"""Where a method rounds more than that, the CPU in the same precision says how much: a GPU, whose sums have another
+order, may be so many times as far from float32. What is known to do so, on the CPU as well:
+
+- `gi` and `ah` of ModernBERT, `attcat` of Gemma 2: their states are normalised next, so that gradient times input is 0
+  by Euler's theorem, and what is left is how gradients were rounded (0.3 in bf16, 0.07 in fp16; noise of that size
+  in the forward pass alone moves scores by 2e-4).
+- `transformer_attribution` of ViT: it divides by sums that cancel (1.9 in bf16, where noise of that size in the forward
+  pass of float32 gives 0.7 to 2.3).
+"""
 NOTHING = 0.01
-"""Scores that cancel to less than this part of the target are noise: gradient times input of a model that normalises
-each token first, as ModernBERT does, is 0 by Euler's theorem."""
+"""Scores that cancel to less than this part of the target are noise."""
 LONG = {"shap", "attention_flow"}
 """Methods of many passes or on the CPU alone: in float32 only."""
 
 
-def methods() -> Iterator[tuple[str, Any, float]]:
-    for dtype, near in NEAR.items():
-        for name in whence.methods:
-            if dtype == torch.float32 or name not in LONG:
-                yield name, dtype, near
-
-
-def compared(family: str, task: str) -> Iterator[str]:
+def compared(family: str, task: str, device: str) -> Iterator[str]:
     """Complaints about one family."""
     specimen = build(task, family)
-    model, inputs = specimen.model, dict(specimen.inputs)
-    target = lambda outputs: outputs.logits.flatten(1)[:, 1]
-    for name, dtype, near in methods():
-        there = copy.deepcopy(model).to("cuda", dtype)
-        here = copy.deepcopy(there).to("cpu", torch.float32)  # the same rounded weights
-        moved = {k: v.to("cuda") for k, v in inputs.items()}
-        options = {"samples": 50} if name == "shap" else {}
-        try:
-            reference = whence.explain(here, inputs, name, target, **options)
-        except whence.WhenceError:
-            continue
-        try:
-            found = whence.explain(there, moved, name, target, **options)
-        except Exception as error:
-            yield f"{family} {name} {dtype}: {type(error).__name__}: {str(error)[:200]}"
-            continue
-        gap = max(
-            float(np.abs(a.scores - b.scores).max() / max(np.abs(b.scores).max(), NOTHING * abs(b.target_score)))
-            for a, b in zip(found, reference, strict=True)
-        )
-        if not gap <= near:
-            yield f"{family} {name} {dtype}: scores differ by {gap:.1e}"
+    inputs = dict(specimen.inputs)
+    moved = {k: v.to(device) for k, v in inputs.items()}
+    for dtype, near in NEAR.items():
+        rounded = copy.deepcopy(specimen.model).to(dtype)
+        here, there = copy.deepcopy(rounded).float(), copy.deepcopy(rounded).to(device)  # the same rounded weights
+        for name in whence.methods:
+            if dtype != torch.float32 and name in LONG:
+                continue
+            try:
+                reference = scores(here, inputs, name)
+            except whence.WhenceError:
+                continue
+            try:
+                found = scores(there, moved, name)
+            except Exception as error:
+                yield f"{family} {name} {dtype}: {type(error).__name__}: {str(error)[:200]}"
+                continue
+            gap, allowed = apart(found, reference), near
+            if not gap <= near and dtype != torch.float32:
+                allowed = max(near, ROUNDED * apart(scores(rounded, inputs, name), reference))
+            if not gap <= allowed:
+                yield f"{family} {name} {dtype}: scores differ by {gap:.1e}, {allowed:.1e} is allowed"
+
+
+def scores(model: Any, inputs: dict[str, Any], name: str) -> list[whence.Explanation]:
+    options = {"samples": 50} if name == "shap" else {}
+    found: list[whence.Explanation] = whence.explain(
+        model, inputs, name, lambda outputs: outputs.logits.flatten(1)[:, 1], **options
+    )
+    return found
+
+
+def apart(found: list[whence.Explanation], reference: list[whence.Explanation]) -> float:
+    """The largest difference of scores, over the largest score."""
+    return max(
+        float(np.abs(a.scores - b.scores).max() / max(np.abs(b.scores).max(), NOTHING * abs(b.target_score)))
+        for a, b in zip(found, reference, strict=True)
+    )
 
 
 def kernels() -> Iterator[str]:
@@ -187,21 +205,20 @@ def recordings() -> Iterator[str]:
 
 
 def main() -> int:
+    steps: dict[str, Any] = {
+        **{family: partial(compared, family, task) for family, task in FAMILIES.items()},
+        "kernels": kernels, "gates": gates, "maps": maps, "again": again, "recordings": recordings,
+    }  # fmt: skip
+    parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
+    parser.add_argument("steps", nargs="*", metavar="STEP", help=f"some of {', '.join(steps)}; default: all")
+    parser.add_argument("--device", default="cuda", help="of the families")
+    options = parser.parse_args()
     warnings.simplefilter("ignore")
     transformers.logging.set_verbosity_error()
     torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = False
     count, begin = 0, time.perf_counter()
-    steps = {
-        "kernels": kernels,
-        "gates": gates,
-        "maps": maps,
-        "again": again,
-        "recordings": recordings,
-        **{f: partial(compared, f, task) for f, task in FAMILIES.items()},
-    }
-    for name in sys.argv[1:] or steps:
-        step = steps[name]()
-        for complaint in step:
+    for name in options.steps or steps:
+        for complaint in steps[name](options.device) if name in FAMILIES else steps[name]():
             count += 1
             print(complaint, flush=True)
         print(f"{name}: {time.perf_counter() - begin:.0f} s", flush=True)
