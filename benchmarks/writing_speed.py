@@ -1,7 +1,8 @@
 """What a span and a trace of written text cost: `python -m benchmarks.writing_speed [--only 8B,135M] [--write FILE]`.
 
 A prompt with text behind it, all of the text explained as one span (one backward pass), and a trace (one for each
-token). Times beside a plain forward pass over the same tokens in the same run. Weights are random, shapes real.
+token). Times beside a plain forward pass over the same tokens in the same run; on a CPU, those of one core, whatever
+else the machine does. Weights are random, shapes real.
 """
 
 from __future__ import annotations
@@ -39,7 +40,7 @@ HEAD = """# What was written: what its spans and traces cost
 Written by `python -m benchmarks.writing_speed --from FILE … --write docs/benchmarks_writing.md`. A prompt with text
 behind it. *Span*: all of the text as one target, one backward pass. *Trace*: a backward pass for each token on one
 forward pass, the whole table written × earlier. Beside a forward pass over the same tokens in the same run; random
-weights of the shapes of Llama 3 8B and SmolLM2 135M.
+weights of the shapes of Llama 3 8B and SmolLM2 135M. On a CPU: seconds of one core (`--sizes 128+128`).
 """
 
 
@@ -47,6 +48,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=(__doc__ or "").splitlines()[0])
     parser.add_argument("--only", default=",".join(SHAPES), help="comma-separated: " + ", ".join(SHAPES))
     parser.add_argument("--spans", action="store_true", help="no traces")
+    parser.add_argument("--sizes", help="comma-separated, tokens of prompt and text: 1536+512,128+128")
+    parser.add_argument("--methods", default=",".join(METHODS), help="comma-separated")
     parser.add_argument("--json", type=Path, help="write the measurements here, as they come")
     parser.add_argument("--from", dest="read", type=Path, nargs="+", help="write the page from measurements of before")
     parser.add_argument("--write", type=Path, help="write the page to this file instead of printing it")
@@ -64,13 +67,15 @@ def main() -> None:
 
 def measured(name: str, given: Any, keep: Callable[[Any], Any], before: list[dict[str, Any]]) -> list[dict[str, Any]]:
     shape, sizes = SHAPES[name]
+    if given.sizes:
+        sizes = tuple((*map(int, size.split("+")), True) for size in given.sizes.split(","))  # type: ignore[misc]
     model, made = built(QUICK if given.quick else shape), []
     for prompt, text, trace in sizes:
         if given.quick:
             prompt, text = min(prompt, 20), min(text, 12)
         example = written(model, prompt, text)
         forward = seconds(lambda e=example: plain(model, e), 3)  # type: ignore[misc]
-        for method in METHODS:
+        for method in given.methods.split(","):
             row = {"model": name, "device": str(model.device), "prompt": prompt, "text": text, "method": method}
             chosen = as_method(method)
             span = lambda e=example, m=chosen: explain_examples(model, m, [e], [Span()])
@@ -86,6 +91,8 @@ def measured(name: str, given: Any, keep: Callable[[Any], Any], before: list[dic
 def built(shape: dict[str, int]) -> CausalLM:
     """A Llama of random weights, on the GPU in bfloat16 where there is one."""
     device = "cuda" if torch.cuda.is_available() else "cpu"
+    if device == "cpu":
+        torch.set_num_threads(1)
     with torch.device(device):
         torch.set_default_dtype(torch.bfloat16 if device == "cuda" else torch.float32)
         module = transformers.LlamaForCausalLM(transformers.LlamaConfig(**shape)).eval()
@@ -110,17 +117,18 @@ def plain(model: CausalLM, example: Example) -> None:
 
 
 def seconds(work: Callable[[], Any], times: int) -> float:
-    """The best of a few, after one that does not count where there are several."""
-    best = float("inf")
+    """The best of a few, after one that does not count where there are several; of one core without a GPU."""
+    best, on_gpu = float("inf"), torch.cuda.is_available()
+    clock = time.perf_counter if on_gpu else time.process_time
     for n in range(times + (times > 1)):
-        if torch.cuda.is_available():
+        if on_gpu:
             torch.cuda.synchronize()
-        begin = time.perf_counter()
+        begin = clock()
         work()
-        if torch.cuda.is_available():
+        if on_gpu:
             torch.cuda.synchronize()
         if n or times == 1:
-            best = min(best, time.perf_counter() - begin)
+            best = min(best, clock() - begin)
     return best
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import functools
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import torch
 import whence
 from tests import small
 from tests.reference.hops import passed_on
+from whence.methods import tracing
 from whence.verbs.explain import SkippedWarning
 
 PROMPT = "the plot"
@@ -40,6 +42,53 @@ def test_a_row_is_the_explanation_of_its_token_and_a_span_the_sum_of_its_rows(lm
     np.testing.assert_allclose(trace.span(1, 4).scores, span.scores, atol=1e-5)
     assert trace.span(1, 4).target == "".join(trace.written[1:4])
     np.testing.assert_allclose(trace.whole.scores, trace.scores.sum(0), atol=1e-5)
+
+
+@pytest.fixture
+def passes(monkeypatch):
+    """How many tokens each forward pass of a trace reads."""
+    seen = []
+
+    class Watched(tracing.ManyTargets):
+        def __init__(self, method, model, example, targets, within=None):
+            seen.append(example.count)
+            super().__init__(method, model, example, targets, within)
+
+    monkeypatch.setattr(tracing, "ManyTargets", Watched)
+    return seen
+
+
+@pytest.mark.parametrize("rows", ["token", "word"])
+def test_early_rows_need_no_pass_over_all_that_was_written(lm, monkeypatch, passes, rows):
+    said = " of a movie is dull and long and so on"
+    whole = whence.explain(lm, PROMPT, continuation=said, rows=rows)
+    assert passes == [len(PROMPT) + len(said) - 1]
+    passes.clear()
+    monkeypatch.setattr(tracing, "FEWEST", 3)
+    trace = whence.explain(lm, PROMPT, continuation=said, rows=rows)
+    assert len(passes) > 1
+    assert passes == sorted(passes)
+    np.testing.assert_allclose(trace.scores, whole.scores, atol=1e-5)
+    assert trace.written == whole.written
+    assert trace.targets == whole.targets
+    assert trace.tokens == whole.tokens
+    assert [r.inputs for r in trace.receipts] == pytest.approx([r.inputs for r in whole.receipts], abs=1e-5)
+    assert trace[0].prediction.labels == whole[0].prediction.labels
+
+
+def test_a_model_that_reads_by_length_is_given_the_whole(monkeypatch, passes):
+    module = small.llama()
+    plain = module.forward
+
+    @functools.wraps(plain)
+    def forward(input_ids=None, **options):
+        out = plain(input_ids=input_ids, **options)
+        return out.__class__(logits=out.logits * input_ids.shape[1])
+
+    monkeypatch.setattr(module, "forward", forward)
+    monkeypatch.setattr(tracing, "FEWEST", 3)
+    trace = written(whence.load((module, small.bytelevel())), generate=12)
+    assert passes == [len(trace.tokens)]
 
 
 def test_nothing_comes_from_what_is_written_later(lm):

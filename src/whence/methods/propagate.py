@@ -166,10 +166,20 @@ class Propagate(AbstractMethod):
 
 
 class ManyTargets:
-    """Several targets of one example: one forward pass, from which one goes back as often as one likes."""
+    """Several targets of one example: one forward pass, from which one goes back as often as one likes.
 
-    def __init__(self, method: Propagate, model: AbstractAdapter, example: Example, targets: Sequence[AbstractTarget]):
-        self.method, self.model, self.example = method, model, example
+    `within` is an example that begins with this one, where nothing behind it counts: there all scores are 0.
+    """
+
+    def __init__(
+        self,
+        method: Propagate,
+        model: AbstractAdapter,
+        example: Example,
+        targets: Sequence[AbstractTarget],
+        within: Example | None = None,
+    ):
+        self.method, self.model, self.example, self.within = method, model, example, within
         self.batch = model.collate([example], targets)
         self._asked = TargetsOfOne(model, self.batch, targets)
         self._walk = Walk(
@@ -202,7 +212,7 @@ class ManyTargets:
     def weighted(self, weights: list[float], name: str) -> Explanation:
         """Of the sum of the targets, each times its weight."""
         done = self._walk.back(weights)
-        return explained(self.method, self.model, self.batch, done, name, self._prediction(done))
+        return explained(self.method, self.model, self.batch, done, name, self._prediction(done), self.within)
 
     def _prediction(self, done: Propagation) -> Prediction:
         if self._predicted is None:
@@ -211,14 +221,22 @@ class ManyTargets:
 
 
 def explained(
-    method: Propagate, model: AbstractAdapter, batch: ExampleBatch, done: Propagation, name: str, said: Prediction
+    method: Propagate,
+    model: AbstractAdapter,
+    batch: ExampleBatch,
+    done: Propagation,
+    name: str,
+    said: Prediction,
+    within: Example | None = None,
 ) -> Explanation:
-    """What a pass over one example brought back, as an explanation."""
+    """What a pass over one example, or over the beginning of one, brought back, as an explanation."""
     relevance = model.scores_of(done.relevance, batch, 0)
     (receipt,) = receipts_of(done, [relevance], unit_of(model), complete=method.booked == "full")
+    if within is not None:
+        relevance = np.pad(relevance, (0, within.count - len(relevance)))
     return method.build(
         model,
-        batch.rows[0],
+        within or batch.rows[0],
         scores=relevance,
         target=name,
         target_score=float(done.target[0]),

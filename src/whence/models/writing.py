@@ -323,6 +323,18 @@ class CausalLM(LanguageModel):
         start = len(prompt.text)
         return tuple(names), tuple((start + a, start + b) for a, b in spans), prompt.text + written
 
+    def beginning(self, example: Example, count: int) -> Example | None:
+        """The example as it was when the last of its first `count` written tokens was to come; None where more than
+        tokens that follow each other goes in."""
+        part, length = example.parts[0], example.inputs[IDS.name].shape[0]
+        if len(example.parts) > 1 or part.places is not None or example.looked_up:
+            return None
+        if any(value.shape != (length,) for value in example.inputs.values()):
+            return None
+        return replace(
+            _cut(example, example.rows[count - 1] + 1), rows=example.rows[:count], written=example.written[:count]
+        )
+
     def behind(self, prompt: Example, example: Example) -> Example:
         """What is written in `example`, behind another prompt that ends with the same words."""
         ids, last = prompt.inputs[IDS.name].tolist(), int(example.inputs[IDS.name][example.rows[0]])
