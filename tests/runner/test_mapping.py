@@ -59,6 +59,7 @@ def test_a_batch_without_rows_has_the_columns_and_loads_nothing(monkeypatch):
     monkeypatch.setattr(mapping, "load", None)
     explain = whence.explainer("no such model", keep=["n"], **OPTIONS)
     assert explain(TABLE.slice(0, 0)).schema == pa.schema([TABLE.schema.field("n"), *explain.schema])
+    assert explain(TABLE.slice(0, 0)).schema == explain.schema_of(TABLE.schema)
     assert list(explain.empty()) == ["n", *explain.schema.names]
 
 

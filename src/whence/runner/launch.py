@@ -145,7 +145,7 @@ def run(
     check("workers", workers, Count | None, "run")
     check("worker_cpus", worker_cpus, Annotated[float, Above(0)] | None, "run")
     check("worker_gpus", worker_gpus, Annotated[float, Least(0)] | None, "run")
-    if executor == "local" and not worker_cpus is worker_gpus is None:
+    if executor != "ray" and not worker_cpus is worker_gpus is None:
         raise InputError("worker_cpus and worker_gpus are for executor='ray': leave them out, or pass it")
     check("rows_per_shard", rows_per_shard, Count | None, "run")
     check("batch_tokens", batch_tokens, Count | None, "run")
@@ -209,7 +209,7 @@ def run(
     if dry_run:
         return Run(out, estimate=forecast(job, adapter, sample, total))
     launch = _Launch(job, adapter, source, columns, limit, total, manifest, given)
-    takes = {} if executor == "local" else {"cpus": worker_cpus, "gpus": worker_gpus}
+    takes = {"cpus": worker_cpus, "gpus": worker_gpus} if executor == "ray" else {}
     return launch.go(EXECUTORS[executor](workers, **takes), progress)
 
 

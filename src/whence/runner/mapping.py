@@ -105,6 +105,11 @@ class Explainer:
         pa, _ = need_parquet("explaining batches")
         return pa.schema([column for column in schema(self.scores) if column.name not in UNKNOWN])
 
+    def schema_of(self, batch: Any) -> Any:
+        """All columns that batches with this schema come back with."""
+        pa, _ = need_parquet("explaining batches")
+        return pa.schema([*(batch.field(name) for name in self.keep), *self.schema])
+
     def __call__(self, batch: Any) -> Any:
         """The explanations of a batch, in the form that it came in."""
         pa, _ = need_parquet("explaining batches")

@@ -1,0 +1,1 @@
+"""The package as somebody installs it: see `python -m tests.installed --help`."""
