@@ -186,17 +186,24 @@ class RemoveAnswer(BaseModel):
     random: list[RemovalBody] = Field(description="Without as many drawn at random.")
 
 
-class AttentionAnswer(BaseModel):
-    """One layer's attention maps."""
+class LayerMaps(BaseModel):
+    """The maps of one layer."""
 
-    layers: int
+    layer: int
     heads: int
-    streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
     query_tokens: list[str]
     key_tokens: list[str]
-    layer: int
     maps: str = Field(description="base64 of bytes (head, query, key); 255 is that head's maximum.")
     maxima: list[float | None] = Field(description="The largest weight of each head.")
+
+
+class AttentionAnswer(LayerMaps):
+    """One layer's attention maps, and those of layers after it that were asked for and fit."""
+
+    layers: int
+    streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
+    others: list[LayerMaps]
+    ranks: dict[str, list[list[float]]] | None = Field(description="relevance, entropy: by layer, then by head.")
 
 
 class RunEntry(BaseModel):
@@ -206,8 +213,15 @@ class RunEntry(BaseModel):
     rows: int
     failed: int
     complete: bool
+    labelled: bool = Field(description="Whether its targets are the data's own, so that predictions can be wrong.")
     method: str
     model: str
+
+
+class PlacedWord(BaseModel):
+    gap: str = Field(description="What stands before it.")
+    text: str
+    score: float | None
 
 
 class RowBody(BaseModel):
@@ -215,8 +229,10 @@ class RowBody(BaseModel):
     id: str
     text: str | None = Field(description="The beginning of it.")
     prediction: str | None
+    probability: float | None = Field(description="Of the prediction.")
     target: str | None
     error: str | None = Field(description="Why it could not be explained.")
+    pieces: list[PlacedWord] = Field(description="The beginning of the text, word by word.")
 
 
 class RowsAnswer(BaseModel):

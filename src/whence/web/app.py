@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from fastapi import APIRouter, FastAPI, Path, Query, Request
@@ -39,7 +39,7 @@ from whence.web.requests import (
     StreamRequest,
     TokensRequest,
 )
-from whence.web.runs import Runs
+from whence.web.runs import Runs, Wanted
 from whence.web.security import Guard
 from whence.web.settings import Limits, Settings
 from whence.web.watching import Meters, Watch
@@ -232,9 +232,16 @@ def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
         query: Annotated[str, Query(max_length=200, description="In the text, id, prediction or target.")] = "",
         failed: Annotated[bool | None, Query(description="Only those that failed, or only the others.")] = None,
+        label: Annotated[str, Query(max_length=200, description="Only those that were predicted so.")] = "",
+        wrong: Annotated[
+            bool | None, Query(description="Only predictions other than the target, or the others.")
+        ] = None,
+        least: Annotated[float, Query(ge=0, le=1, description="Only predictions at least as probable.")] = 0.0,
+        order: Annotated[Literal["row", "sure", "unsure"], Query(description="As in the data; surest first …")] = "row",
     ) -> Any:
-        """A page of a run. With query or failed, the run is read through to count what matches."""
-        work = partial(runs.rows, name, offset, limit, query, failed)
+        """A page of a run. Where only some rows are wanted, or in another order, the run is read through."""
+        wanted = Wanted(query=query, failed=failed, label=label, wrong=wrong, least=least, order=order)
+        work = partial(runs.rows, name, offset, limit, wanted)
         return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows/{index}", response_model=Wire, response_description="Done.", responses=READ)

@@ -159,3 +159,7 @@ class AttentionRequest(InputRequest):
     layer: Annotated[int, Field(ge=0, le=1000), Integer] = Field(
         default=0, description="From 0; the answer says how many there are."
     )
+    layers: Annotated[int, Field(ge=1, le=1000), Integer] = Field(
+        default=1, description="How many from that one on; as many as fit are in the answer."
+    )
+    ranks: bool = Field(default=False, description="Also say how relevant and how scattered every head is.")
