@@ -11,7 +11,7 @@ from whence.results.showing import draws
 from whence.viz.citing import PLAINLY, Said, Sentence, from_none, said, sentences
 from whence.viz.report import document, shade
 
-__all__ = ["page"]
+__all__ = ["body_of", "data_of", "page"]
 
 FULL = 0.6
 """The share that gets the full colour: few sentences have more."""
@@ -21,25 +21,28 @@ FULL = 0.6
 def page(result: Citations) -> str:
     """Everything is in the text of the page; its script only lights up what belongs together."""
     title = " ".join(result.question.split())
-    statements = list(said(result))
-    every = sentences(result)
-    body = (
-        f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, statements)}'
-        f"{_shares(result)}</div>"
-        f'<section class="w-documents" aria-label="Documents">'
-        f"{''.join(_document(result, n, own) for n, own in enumerate(every))}{_stamp(result)}</section></div>"
-    )
     return document(
         title=title if len(title) <= 160 else title[:159] + "…",
-        body=body,
-        data=_data(result, every),
+        body=body_of(result),
+        data=data_of(result),
         scripts=("base.js", "cited.js"),
         styles=("cited.css",),
     )
 
 
-def _data(result: Citations, every: list[list[Sentence]]) -> dict[str, Any]:
+def body_of(result: Citations) -> str:
+    """Answer, shares and documents, escaped: what the script is given to light up."""
+    documents = "".join(_document(result, n, own) for n, own in enumerate(sentences(result)))
+    return (
+        f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, list(said(result)))}'
+        f"{_shares(result)}</div>"
+        f'<section class="w-documents" aria-label="Documents">{documents}{_stamp(result)}</section></div>'
+    )
+
+
+def data_of(result: Citations) -> dict[str, Any]:
     """Shares by statement: of sentences, of documents, of the rest."""
+    every = sentences(result)
     return {
         "full": FULL,
         "notable": NOTABLE,

@@ -16,7 +16,7 @@ from whence.viz.passages import named
 from whence.viz.report import document, shade
 from whence.viz.typeset import pieces
 
-__all__ = ["page"]
+__all__ = ["body_of", "data_of", "page"]
 
 ARCS = 12
 """Pairs that have an arc while nothing is pointed at."""
@@ -26,14 +26,19 @@ ARCS = 12
 def page(pair: Pair) -> str:
     """Texts, pictures and numbers are in the page; its script draws arcs and matrix."""
     title = " × ".join(text if len(text) <= 70 else text[:69] + "…" for text in said(pair))
-    body = (
+    scripts = ("base.js", "pair.js")
+    return document(title=title, body=body_of(pair), data=data_of(pair), scripts=scripts, styles=("pair.css",))
+
+
+def body_of(pair: Pair) -> str:
+    """Both inputs, the place of the matrix and the receipt, escaped: what the script is given to draw on."""
+    return (
         f'<div id="whence-pair" class="w-board"><section class="w-card"><h3>{html.escape(heading(pair))}</h3>'
         f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
         f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
         f'</section><section class="w-card"><h3>What goes with what</h3><div data-role="matrix"></div></section>'
         f'<section class="w-card"><h3>The receipt</h3>{_receipt(pair)}</section></div>'
     )
-    return document(title=title, body=body, data=data_of(pair), scripts=("base.js", "pair.js"), styles=("pair.css",))
 
 
 def data_of(pair: Pair) -> dict[str, Any]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "AttentionAnswer",
+    "DrawnAnswer",
     "ErrorBody",
     "ExplainAnswer",
     "Health",
@@ -37,6 +38,7 @@ class ExampleInput(BaseModel):
     """What a request may hold; images and sounds by their address on this server."""
 
     text: str | None = None
+    pair: str | None = None
     image: str | None = None
     sound: str | None = None
 
@@ -44,7 +46,8 @@ class ExampleInput(BaseModel):
 class ModelInfo(BaseModel):
     name: str
     task: str
-    kind: Literal["text", "image", "sound", "image_text", "generation"]
+    kind: Literal["text", "image", "sound", "image_text", "generation", "pair"]
+    writes: bool = Field(description="Whether it can be asked to write, and to cite.")
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
     max_tokens: int | None
     methods: list[str] = Field(description="Those that can explain it.")
@@ -167,6 +170,13 @@ class TokensAnswer(BaseModel):
     tokens: int | None = Field(description="null where the model has no tokenizer.")
     limit: int
     cut: int = Field(description="Characters of the text that fit, up to the end of a word.")
+
+
+class DrawnAnswer(BaseModel):
+    """A result as the page draws it: elements, escaped, and the numbers that go with them."""
+
+    html: str
+    data: dict[str, Any]
 
 
 class RemovalBody(BaseModel):

@@ -13,9 +13,20 @@ from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from whence.stamp import __version__
-from whence.web import answer_attention, answer_explain, answer_stream, docs, figures, pages, refusals, streams
+from whence.web import (
+    answer_attention,
+    answer_explain,
+    answer_stream,
+    answer_writing,
+    docs,
+    figures,
+    pages,
+    refusals,
+    streams,
+)
 from whence.web.answers import (
     AttentionAnswer,
+    DrawnAnswer,
     ErrorBody,
     ExplainAnswer,
     Health,
@@ -33,11 +44,14 @@ from whence.web.inputs import counted
 from whence.web.jobs import Jobs, client_of, while_connected
 from whence.web.requests import (
     AttentionRequest,
+    CiteRequest,
     ExplainRequest,
     FigureRequest,
     RemoveRequest,
+    SimilarityRequest,
     StreamRequest,
     TokensRequest,
+    WriteRequest,
 )
 from whence.web.runs import Runs, Wanted
 from whence.web.security import Guard
@@ -61,6 +75,7 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
+WRITES = '{"event": "token", text}, then {"event": "trace", text, data}, or {"event": "error", error}'
 EVENTS = (
     '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
     '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
@@ -182,6 +197,25 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
         for, how faithful each is."""
         answer_explain.checked(body, catalogue, limits)
         return await streams.lines(request, jobs, partial(answer_stream.streamed, body, catalogue, limits))
+
+    @router.post(
+        "/api/write", response_class=Response, response_description="Done.", responses=WORK | docs.events(WRITES)
+    )
+    async def write(body: WriteRequest, request: Request) -> Any:
+        """Let a language model write: every token as it is written, and at the end where each came from."""
+        return await streams.lines(request, jobs, partial(answer_writing.written, body, catalogue, limits))
+
+    @router.post("/api/cite", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
+    async def cite(body: CiteRequest, request: Request) -> Any:
+        """Which sentences of documents an answer came from."""
+        work = partial(answer_writing.cited, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
+
+    @router.post("/api/similarity", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
+    async def similar(body: SimilarityRequest, request: Request) -> Any:
+        """Which parts of two texts make their embeddings similar."""
+        work = partial(answer_writing.compared, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
     @router.post("/api/tokens", response_model=TokensAnswer, response_description="Done.", responses=WORK)
     async def tokens(body: TokensRequest, request: Request) -> Any:

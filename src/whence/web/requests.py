@@ -8,13 +8,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 __all__ = [
     "AttentionRequest",
+    "CiteRequest",
     "ContrastBody",
     "ExplainRequest",
     "FigureRequest",
     "InputRequest",
     "RemoveRequest",
+    "SimilarityRequest",
     "StreamRequest",
     "TokensRequest",
+    "WriteRequest",
 ]
 
 
@@ -111,6 +114,51 @@ class StreamRequest(ExplainRequest):
     faithfulness: bool = Field(
         default=False, description="Then also judge the methods: the model is asked again without what they name."
     )
+
+
+class WriteRequest(_Request):
+    """What a language model is to go on with."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "", "text": "The capital of France is"}})
+
+    model: Name = Field(description="A name from /api/info; one that writes.")
+    text: Text = Field(examples=["The capital of France is"])
+    generate: Annotated[int, Field(ge=1), Integer] = Field(default=12, description="Tokens to write, at most.")
+    method: Method = "lrp"
+
+
+class CiteRequest(_Request):
+    """A question, documents, and an answer; without one the model writes it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "",
+                "question": "Where does Anna live?",
+                "documents": ["Anna keeps bees in Graz.", "Tom sells honey in Vienna."],
+                "answer": "Anna lives in Graz.",
+            }
+        }
+    )
+
+    model: Name = Field(description="A name from /api/info; one that writes.")
+    question: Text = Field(min_length=1)
+    documents: list[Text] = Field(min_length=1, max_length=32)
+    answer: Text | None = None
+    generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
+
+
+class SimilarityRequest(_Request):
+    """Two texts that a model embeds."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"model": "", "text": "A cat sleeps.", "pair": "The kitten naps."}}
+    )
+
+    model: Name = Field(description="A name from /api/info; one of kind pair.")
+    text: Text = Field(min_length=1)
+    pair: Text = Field(min_length=1)
+    method: Method = "lrp"
 
 
 class TokensRequest(_Request):
