@@ -26,6 +26,7 @@ from whence.results import (
     Inside,
     Pair,
     Patching,
+    Several,
     Trace,
 )
 from whence.runner import explainer, run, show, summary, verify
@@ -65,6 +66,7 @@ __all__ = [
     "Patching",
     "Plain",
     "Recipe",
+    "Several",
     "Trace",
     "WhenceError",
     "ZPlus",

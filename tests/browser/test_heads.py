@@ -40,6 +40,7 @@ def test_a_token_shows_where_it_looks_and_who_looks_at_it(opened):
 
 def test_the_map_names_what_is_under_the_pointer_and_the_keys(opened):
     page = opened(heads(made.attention(8, layers=1, heads=1)), wait=".w-complete")
+    page.get_by_role("radio", name="Map").check()
     large = page.locator(".w-map")
     large.focus()
     for key in ("ArrowDown",) * 3 + ("ArrowRight",) * 5:
@@ -79,3 +80,29 @@ def test_heads_are_sorted_by_relevance_and_back(opened):
     page.get_by_role("radio", name="By layer").check()
     assert named() == by_layer
     assert page.locator(".w-layer").count() == 2
+
+
+def test_arcs_run_from_the_chosen_token_and_keys_move_it(opened):
+    page = opened(heads(made.attention(8, layers=1, heads=1)), wait=".w-complete")
+    box = page.locator(".w-arcbox")
+    assert box.locator("path.w-own").count() > 0
+    box.locator(".w-from li").first.focus()
+    page.keyboard.press("ArrowDown")
+    expect(box.locator(".w-from li").nth(1)).to_have_attribute("aria-selected", "true")
+    page.keyboard.press("ArrowRight")
+    expect(box.locator(".w-to li").nth(1)).to_have_attribute("aria-selected", "true")
+    expect(page.get_by_role("radio", name="Who looks at it")).to_be_checked()
+
+
+def test_the_same_weight_has_the_same_colour_in_every_head(opened):
+    """A head whose weights are all 1/8 is faint, and not as strong as one that looks at one token."""
+    layer = np.stack([np.full((8, 8), 1 / 8), np.eye(8)])
+    page = opened(heads(replace(made.attention(8, layers=1, heads=2), maps=(layer,))), wait=".w-complete")
+    strongest = page.locator(".w-thumb canvas").evaluate_all(
+        "all => all.map((c) => Math.max(...c.getContext('2d').getImageData(0, 0, c.width, c.height).data"
+        ".filter((_, i) => i % 4 === 3)))"
+    )
+    assert strongest[1] == 255
+    assert (
+        abs(strongest[0] - 255 * (1 / 8) ** 0.5) <= 1
+    )  # the root lifts weak attention; rounded twice

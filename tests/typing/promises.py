@@ -8,5 +8,5 @@ import whence
 if TYPE_CHECKING:
     assert_type(whence.explain("sentiment", "a gorgeous movie"), whence.Explanation)
     assert_type(whence.explain("sentiment", ("a premise", "a hypothesis"), "gae"), whence.Explanation)
-    assert_type(whence.explain("sentiment", ["one", "two"], whence.Recipe("mine")), list[whence.Explanation])
+    assert_type(whence.explain("sentiment", ["one", "two"], whence.Recipe("mine")), whence.Several[whence.Explanation])
     assert_type(whence.explain("digits", Path("photo.png")), whence.Explanation)

@@ -48,7 +48,7 @@ def get(out, sentiment):
 def test_list(get):
     first, second = get("/api/runs").json()
     assert first.pop("method") in ("lrp", "exact")
-    assert first == {"name": "explained", "rows": 24, "failed": 2, "complete": True, "model": "sentiment"}
+    assert first == {"name": "explained", "rows": 24, "failed": 2, "complete": True, "labelled": False, "model": "sentiment"}
     assert second["name"] == "explained-2"
     assert get("/api/info").json()["runs"] == ["explained", "explained-2"]
 
@@ -85,7 +85,7 @@ def test_a_page_reads_only_its_shard(get, monkeypatch):
     """A hundred million rows must not be read to show fifty."""
     read = []
     real = module._groups
-    monkeypatch.setattr(module, "_groups", lambda journal, report: read.append(report.shard) or real(journal, report))
+    monkeypatch.setattr(module, "_groups", lambda j, report, c: read.append(report.shard) or real(j, report, c))
     get("/api/runs/explained/rows", offset=15, limit=3)
     assert read == [2]
     read.clear()

@@ -46,7 +46,7 @@ def similarity(
         pairs = whence.similarity(loaded, a, b, measure=measure, pooling=pooling, method=method)  # type: ignore[arg-type]
     else:
         pairs = whence.retrieve(loaded, a, b, top=top, measure=measure, pooling=pooling, method=method)  # type: ignore[arg-type]
-    pairs = [pair.by("word") for pair in pairs] if words else pairs
+    pairs = whence.Several(pair.by("word") for pair in pairs) if words else pairs
     for path in files:
         typer.echo(f"wrote {pairs[0].save(path)}", err=True)
     if as_json:

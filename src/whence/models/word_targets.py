@@ -99,8 +99,9 @@ class Span(AbstractTarget):
         return chosen
 
     def rows_of(self, example: Example) -> Sequence[int]:
-        words = isinstance(self.start, str)  # which tokens these are, the view knows
-        return example.rows if words else example.rows[self.start : self.stop]
+        if isinstance(self.start, str):  # which tokens these are, the view knows
+            return example.rows
+        return example.rows[self.start : self.stop]
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         written = view.example.written
@@ -144,6 +145,9 @@ class Beyond(AbstractTarget):
     start: int = 0
     stop: int | None = None
 
+    def rows_of(self, example: Example) -> Sequence[int]:
+        return example.rows[self.start : self.stop]
+
     def terms(self, view: View) -> tuple[list[Term], str]:
         chosen = range(len(view.example.written))[self.start : self.stop]
         words = [view.example.written[n] for n in chosen]
@@ -162,6 +166,9 @@ class Rivals(AbstractTarget):
     reads_rows = True
     pairs: tuple[tuple[int, int, int], ...]
     """For each of the others: the predicting token, the word there, and the other's."""
+
+    def rows_of(self, example: Example) -> Sequence[int]:
+        return [row for row, _, _ in self.pairs]
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         share = 1 / len(self.pairs)

@@ -14,7 +14,7 @@ from whence.viz.report import document, shade
 from whence.viz.tabular import Grid, latex
 from whence.viz.verdicts import verdict
 
-__all__ = ["page", "table_of", "tex"]
+__all__ = ["body_of", "data_of", "page", "table_of", "tex"]
 
 FULL = 0.6
 """The share that gets the full colour: few sentences have more."""
@@ -24,21 +24,12 @@ FULL = 0.6
 def page(result: Citations) -> str:
     """Everything is in the text of the page; its script only lights up what belongs together."""
     title = " ".join(result.question.split())
-    statements = list(said(result))
-    every = sentences(result)
     parts = [Card("Shares in numbers", (table_of(result),)), *_stamp(result)]
-    body = (
-        f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, statements)}'
-        f"{_shares(result)}</div>"
-        f'<section class="w-documents" aria-label="Documents">'
-        f"{''.join(_document(result, n, own) for n, own in enumerate(every))}</section></div>"
-        f"{cards(parts)}"
-    )
     return document(
         title=title if len(title) <= 160 else title[:159] + "…",
         verdict=verdict(result),
-        body=body,
-        data={**_data(result, every), "copies": copies(parts)},
+        body=body_of(result) + cards(parts),
+        data={**data_of(result), "copies": copies(parts)},
         scripts=("base.js", "cited.js", "sorting.js"),
         styles=("cited.css",),
     )
@@ -61,8 +52,19 @@ def tex(result: Citations) -> str:
     return latex(table_of(result), wide=True)
 
 
-def _data(result: Citations, every: list[list[Sentence]]) -> dict[str, Any]:
+def body_of(result: Citations) -> str:
+    """Answer, shares and documents, escaped: what the script is given to light up."""
+    documents = "".join(_document(result, n, own) for n, own in enumerate(sentences(result)))
+    return (
+        f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, list(said(result)))}'
+        f"{_shares(result)}</div>"
+        f'<section class="w-documents" aria-label="Documents">{documents}</section></div>'
+    )
+
+
+def data_of(result: Citations) -> dict[str, Any]:
     """Shares by statement: of sentences, of documents, of the rest."""
+    every = sentences(result)
     return {
         "full": FULL,
         "notable": NOTABLE,

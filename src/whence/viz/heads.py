@@ -52,7 +52,7 @@ def page(maps: AttentionMaps) -> str:
             "ranks": {name: _ranks(held) for name, held in _orders(maps).items()},
             "stamp": {str(k): None if v is None else str(v) for k, v in maps.stamp.items()},
         },
-        scripts=(*SCRIPTS, "maps.js", "looks.js", "heads.js", "attention.js"),
+        scripts=(*SCRIPTS, "maps.js", "arcs.js", "looks.js", "heads.js", "attention.js"),
         more="".join(layers),
     )
 

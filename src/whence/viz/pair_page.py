@@ -19,7 +19,7 @@ from whence.viz.tabular import Grid, latex, minus
 from whence.viz.typeset import pieces
 from whence.viz.verdicts import verdict
 
-__all__ = ["page", "table_of", "tex"]
+__all__ = ["body_of", "data_of", "page", "table_of", "tex"]
 
 TOP = 20
 """Pairs that are listed."""
@@ -31,21 +31,25 @@ ARCS = 12
 def page(pair: Pair) -> str:
     """Texts, pictures and numbers are in the page; its script draws arcs and matrix."""
     title = " × ".join(text if len(text) <= 70 else text[:69] + "…" for text in said(pair))
-    parts = [Card("The strongest pairs", (table_of(pair),)), Card("The receipt", (_receipt(pair),))]
-    body = (
+    parts = [Card("The strongest pairs", (table_of(pair),))]
+    return document(
+        title=title,
+        verdict=verdict(pair),
+        body=body_of(pair) + cards(parts),
+        data={**data_of(pair), "copies": copies(parts)},
+        scripts=("base.js", "pair.js", "sorting.js"),
+        styles=("pair.css",),
+    )
+
+
+def body_of(pair: Pair) -> str:
+    """Both inputs, the place of the matrix and the receipt, escaped: what the script is given to draw on."""
+    return (
         f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(heading(pair))}</h2>'
         f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
         f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
         f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
-        f"{cards(parts)}</div>"
-    )
-    return document(
-        title=title,
-        verdict=verdict(pair),
-        body=body,
-        data={**data_of(pair), "copies": copies(parts)},
-        scripts=("base.js", "pair.js", "sorting.js"),
-        styles=("pair.css",),
+        f"{cards([Card('The receipt', (_receipt(pair),))])}</div>"
     )
 
 

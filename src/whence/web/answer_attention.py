@@ -1,14 +1,18 @@
-"""One layer's attention maps, small enough to send."""
+"""Attention maps, as many layers as are small enough to send."""
 
 from __future__ import annotations
 
 import base64
+import logging
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from whence import cancel
 from whence.errors import WhenceError
+from whence.models import AbstractAdapter
+from whence.results.maps import AttentionMaps
 from whence.verbs.attention import attention
 from whence.web.catalogue import Catalogue
 from whence.web.inputs import check_tokens, input_of
@@ -18,6 +22,10 @@ from whence.web.settings import Limits
 
 __all__ = ["answered"]
 
+log = logging.getLogger("whence.web")
+LARGEST = 8_000_000
+"""Weights in one answer, a byte each: further layers are asked for by themselves."""
+
 
 def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
     """The answer of /api/attention."""
@@ -26,7 +34,7 @@ def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) ->
     if request.text is not None:
         check_tokens(adapter, request.text, request.pair, limits.attention_tokens)
     try:
-        maps = attention(adapter, item)
+        maps = _read(adapter, item, request.ranks)
     except WhenceError as error:
         raise of_library(error) from None
     if request.layer >= len(maps):
@@ -34,20 +42,54 @@ def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) ->
             422, "unknown_layer", f"There is no layer {request.layer}: the model has {len(maps)}.",
             f"Send a layer from 0 to {len(maps) - 1}.",
         )  # fmt: skip
-    chosen = maps[request.layer].astype(np.float64)
-    query, key = maps.axes(request.layer)
+    first, *others = _fitting(maps, request.layer, request.layers)
+    answer = {"layers": len(maps), "streams": list(maps.streams), **first, "others": others}
+    return answer | {"ranks": _ranks(maps) if request.ranks else None}
+
+
+def _read(adapter: AbstractAdapter, item: Any, ranks: bool) -> AttentionMaps:
+    """The maps, with the relevance of their heads where that can be had."""
+    if ranks:
+        try:
+            ranked: AttentionMaps = attention(adapter, item, relevance=True)
+            return ranked
+        except WhenceError as error:
+            log.debug("no relevance of heads: %s", error)
+    plain: AttentionMaps = attention(adapter, item)
+    return plain
+
+
+def _fitting(maps: AttentionMaps, start: int, count: int) -> list[dict[str, Any]]:
+    """The layer that is asked for, and those after it that are wanted and fit into one answer."""
+    made, size = [], 0
+    for number in range(start, min(start + count, len(maps))):
+        cancel.check()
+        size += maps[number].size
+        if made and size > LARGEST:
+            break
+        made.append(_layer(maps, number))
+    return made
+
+
+def _layer(maps: AttentionMaps, number: int) -> dict[str, Any]:
+    chosen = maps[number].astype(np.float64)
+    query, key = maps.axes(number)
     maxima = chosen.max((1, 2))
     scaled = np.rint(chosen / np.where(maxima > 0, maxima, 1)[:, None, None] * 255).clip(0, 255).astype(np.uint8)
     return {
-        "layers": len(maps),
+        "layer": number,
         "heads": chosen.shape[0],
-        "streams": list(maps.streams),
         "query_tokens": _names(query, chosen.shape[1]),
         "key_tokens": _names(key, chosen.shape[2]),
-        "layer": request.layer,
         "maps": base64.b64encode(scaled.tobytes()).decode(),
         "maxima": [float(m) if np.isfinite(m) else None for m in maxima],
     }
+
+
+def _ranks(maps: AttentionMaps) -> dict[str, list[list[float]]]:
+    """What heads can be sorted by."""
+    held = {**({"relevance": maps.relevance} if maps.relevance else {}), "entropy": maps.entropy}
+    return {name: [[float(np.nan_to_num(v)) for v in row] for row in rows] for name, rows in held.items()}
 
 
 def _names(tokens: Sequence[str], count: int) -> list[str]:

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "AttentionAnswer",
+    "DrawnAnswer",
     "ErrorBody",
     "ExplainAnswer",
     "Health",
@@ -37,6 +38,7 @@ class ExampleInput(BaseModel):
     """What a request may hold; images and sounds by their address on this server."""
 
     text: str | None = None
+    pair: str | None = None
     image: str | None = None
     sound: str | None = None
 
@@ -44,7 +46,8 @@ class ExampleInput(BaseModel):
 class ModelInfo(BaseModel):
     name: str
     task: str
-    kind: Literal["text", "image", "sound", "image_text", "generation"]
+    kind: Literal["text", "image", "sound", "image_text", "generation", "pair"]
+    writes: bool = Field(description="Whether it can be asked to write, and to cite.")
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
     max_tokens: int | None
     methods: list[str] = Field(description="Those that can explain it.")
@@ -169,6 +172,13 @@ class TokensAnswer(BaseModel):
     cut: int = Field(description="Characters of the text that fit, up to the end of a word.")
 
 
+class DrawnAnswer(BaseModel):
+    """A result as the page draws it: elements, escaped, and the numbers that go with them."""
+
+    html: str
+    data: dict[str, Any]
+
+
 class RemovalBody(BaseModel):
     """What the model says."""
 
@@ -186,17 +196,24 @@ class RemoveAnswer(BaseModel):
     random: list[RemovalBody] = Field(description="Without as many drawn at random.")
 
 
-class AttentionAnswer(BaseModel):
-    """One layer's attention maps."""
+class LayerMaps(BaseModel):
+    """The maps of one layer."""
 
-    layers: int
+    layer: int
     heads: int
-    streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
     query_tokens: list[str]
     key_tokens: list[str]
-    layer: int
     maps: str = Field(description="base64 of bytes (head, query, key); 255 is that head's maximum.")
     maxima: list[float | None] = Field(description="The largest weight of each head.")
+
+
+class AttentionAnswer(LayerMaps):
+    """One layer's attention maps, and those of layers after it that were asked for and fit."""
+
+    layers: int
+    streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
+    others: list[LayerMaps]
+    ranks: dict[str, list[list[float]]] | None = Field(description="relevance, entropy: by layer, then by head.")
 
 
 class RunEntry(BaseModel):
@@ -206,8 +223,15 @@ class RunEntry(BaseModel):
     rows: int
     failed: int
     complete: bool
+    labelled: bool = Field(description="Whether its targets are the data's own, so that predictions can be wrong.")
     method: str
     model: str
+
+
+class PlacedWord(BaseModel):
+    gap: str = Field(description="What stands before it.")
+    text: str
+    score: float | None
 
 
 class RowBody(BaseModel):
@@ -215,8 +239,10 @@ class RowBody(BaseModel):
     id: str
     text: str | None = Field(description="The beginning of it.")
     prediction: str | None
+    probability: float | None = Field(description="Of the prediction.")
     target: str | None
     error: str | None = Field(description="Why it could not be explained.")
+    pieces: list[PlacedWord] = Field(description="The beginning of the text, word by word.")
 
 
 class RowsAnswer(BaseModel):

@@ -6,16 +6,27 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import torch
 from fastapi import APIRouter, FastAPI, Path, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 
 from whence.stamp import __version__
-from whence.web import answer_attention, answer_explain, answer_stream, docs, figures, pages, refusals, streams
+from whence.web import (
+    answer_attention,
+    answer_explain,
+    answer_stream,
+    answer_writing,
+    docs,
+    figures,
+    pages,
+    refusals,
+    streams,
+)
 from whence.web.answers import (
     AttentionAnswer,
+    DrawnAnswer,
     ErrorBody,
     ExplainAnswer,
     Health,
@@ -33,13 +44,16 @@ from whence.web.inputs import counted
 from whence.web.jobs import Jobs, client_of, while_connected
 from whence.web.requests import (
     AttentionRequest,
+    CiteRequest,
     ExplainRequest,
     FigureRequest,
     RemoveRequest,
+    SimilarityRequest,
     StreamRequest,
     TokensRequest,
+    WriteRequest,
 )
-from whence.web.runs import Runs
+from whence.web.runs import Runs, Wanted
 from whence.web.security import Guard
 from whence.web.settings import Limits, Settings
 from whence.web.watching import Meters, Watch
@@ -61,6 +75,7 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
+WRITES = '{"event": "token", text}, then {"event": "trace", text, data}, or {"event": "error", error}'
 EVENTS = (
     '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
     '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
@@ -183,6 +198,25 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
         answer_explain.checked(body, catalogue, limits)
         return await streams.lines(request, jobs, partial(answer_stream.streamed, body, catalogue, limits))
 
+    @router.post(
+        "/api/write", response_class=Response, response_description="Done.", responses=WORK | docs.events(WRITES)
+    )
+    async def write(body: WriteRequest, request: Request) -> Any:
+        """Let a language model write: every token as it is written, and at the end where each came from."""
+        return await streams.lines(request, jobs, partial(answer_writing.written, body, catalogue, limits))
+
+    @router.post("/api/cite", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
+    async def cite(body: CiteRequest, request: Request) -> Any:
+        """Which sentences of documents an answer came from."""
+        work = partial(answer_writing.cited, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
+
+    @router.post("/api/similarity", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
+    async def similar(body: SimilarityRequest, request: Request) -> Any:
+        """Which parts of two texts make their embeddings similar."""
+        work = partial(answer_writing.compared, body, catalogue, limits)
+        return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
+
     @router.post("/api/tokens", response_model=TokensAnswer, response_description="Done.", responses=WORK)
     async def tokens(body: TokensRequest, request: Request) -> Any:
         """How many tokens a text has, and how much of it fits. No model runs for it."""
@@ -232,9 +266,16 @@ def _runs(app: FastAPI, runs: Runs, readers: Jobs) -> None:
         limit: Annotated[int, Query(ge=1, le=200)] = 50,
         query: Annotated[str, Query(max_length=200, description="In the text, id, prediction or target.")] = "",
         failed: Annotated[bool | None, Query(description="Only those that failed, or only the others.")] = None,
+        label: Annotated[str, Query(max_length=200, description="Only those that were predicted so.")] = "",
+        wrong: Annotated[
+            bool | None, Query(description="Only predictions other than the target, or the others.")
+        ] = None,
+        least: Annotated[float, Query(ge=0, le=1, description="Only predictions at least as probable.")] = 0.0,
+        order: Annotated[Literal["row", "sure", "unsure"], Query(description="As in the data; surest first …")] = "row",
     ) -> Any:
-        """A page of a run. With query or failed, the run is read through to count what matches."""
-        work = partial(runs.rows, name, offset, limit, query, failed)
+        """A page of a run. Where only some rows are wanted, or in another order, the run is read through."""
+        wanted = Wanted(query=query, failed=failed, label=label, wrong=wrong, least=least, order=order)
+        work = partial(runs.rows, name, offset, limit, wanted)
         return JSONResponse(await while_connected(request, readers.run(work, client=client_of(request))))
 
     @app.get("/api/runs/{name}/rows/{index}", response_model=Wire, response_description="Done.", responses=READ)

@@ -13,7 +13,9 @@ from whence.methods.attention.attention_method import AbstractAttentionMethod
 from whence.methods.listing import lines
 from whence.methods.method import class_of
 from whence.methods.plainly import plain
+from whence.methods.propagate import Propagate
 from whence.models import BUNDLED, AbstractAdapter, load
+from whence.models.embedding import TextEncoder
 from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
@@ -27,6 +29,7 @@ READS = {
     "image": ("image",),
     "sound": ("sound",),
     "image_text": ("image", "text"),
+    "pair": ("text",),
 }
 """Kinds of model, and what a request gives them."""
 SENTENCES = (
@@ -35,6 +38,10 @@ SENTENCES = (
     "I expected to hate it, but the cast won me over.",
 )
 PROMPTS = ("The capital of France is", "Once upon a time there was a")
+PAIRS = (
+    ("A cat sleeps on the sofa.", "The kitten is napping on the couch."),
+    ("How do bees sleep?", "Honey bees rest at night, hanging upside down from the comb."),
+)
 DIGITS = tuple("0123456789")
 CALLS = ("rising", "falling", "trill", "double")
 SCENES = (
@@ -95,6 +102,7 @@ class Catalogue:
             "name": name,
             "task": adapter.task,
             "kind": kind,
+            "writes": adapter.writes and kind == "generation",
             "labels": list(adapter.labels) if kind != "generation" else [],
             "max_tokens": min(limit or most_tokens, most_tokens) if "text" in READS[kind] else None,
             "methods": [n for n in self.methods if _can(n, adapter)],
@@ -143,6 +151,8 @@ def kind_of(adapter: AbstractAdapter) -> str:
     """How the page treats a model: by what it reads, or as one that writes on."""
     if isinstance(adapter, ImageTextLM):
         return "image_text"
+    if isinstance(adapter, TextEncoder):
+        return "pair"
     if adapter.kind in ("image", "sound"):
         return adapter.kind
     return "generation" if adapter.speaks else "text"
@@ -156,6 +166,8 @@ def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
         return [{"sound": f"/examples/{call}.wav"} for call in CALLS] if adapter.labels == CALLS else []
     if kind == "image_text":
         return [{"image": image, "text": text} for image, text in SCENES]
+    if kind == "pair":
+        return [{"text": text, "pair": pair} for text, pair in PAIRS]
     if adapter.speaks and not adapter.writes:
         return [{"text": f"The capital of France is {adapter.blank or '[MASK]'}."}]
     return [{"text": text} for text in (PROMPTS if kind == "generation" else SENTENCES)]
@@ -163,6 +175,8 @@ def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
 
 def _can(name: str, adapter: AbstractAdapter) -> bool:
     """Whether a method can explain what the page asks of a model; some need attention that is over all of it."""
+    if isinstance(adapter, TextEncoder):
+        return issubclass(class_of(name), Propagate)
     apart = adapter.reads_apart or (isinstance(adapter, ImageTextLM) and adapter.sees_apart)
     return not (apart and issubclass(class_of(name), AbstractAttentionMethod))
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
-from whence.web.catalogue import Catalogue
+from whence.web.catalogue import Catalogue, kind_of
 from whence.web.settings import Limits
 
 __all__ = ["STYLE", "events", "files", "install", "page"]
@@ -52,14 +52,14 @@ def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Lim
         if app.openapi_schema is None:
             _bound(make()["components"]["schemas"], catalogue, limits)
             _name(make()["paths"], runs)
+            _fit(make(), catalogue)
         return make()
 
     app.openapi = openapi  # type: ignore[method-assign]
 
 
 def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> None:
-    for name in ("TokensRequest",):
-        schemas[name]["properties"]["model"]["enum"] = list(catalogue)
+    schemas["TokensRequest"]["properties"]["model"]["enum"] = list(catalogue)
     for name in ("ExplainRequest", "StreamRequest", "FigureRequest", "RemoveRequest", "AttentionRequest"):
         fields = schemas[name]["properties"]
         fields["model"]["enum"] = list(catalogue)
@@ -79,6 +79,19 @@ def _name(paths: dict[str, Any], runs: Sequence[str]) -> None:
         if runs and "{name}" in path:
             named = next(p for p in operations["get"]["parameters"] if p["name"] == "name")
             named["schema"]["enum"] = list(runs)
+
+
+SPECIAL = {"/api/write": "WriteRequest", "/api/cite": "CiteRequest", "/api/similarity": "SimilarityRequest"}
+
+
+def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
+    """Addresses that only some models are for: those models by name; where there is none, the address is left out."""
+    for path, schema in SPECIAL.items():
+        able = [n for n in catalogue if (kind_of(m := catalogue.model(n)) == "pair" if "sim" in path else m.writes)]
+        if able:
+            document["components"]["schemas"][schema]["properties"]["model"]["enum"] = able
+        else:
+            del document["paths"][path]
 
 
 def _variant(field: dict[str, Any], kind: str) -> dict[str, Any]:
@@ -169,7 +182,7 @@ def _example(document: dict[str, Any], body: dict[str, Any] | None) -> dict[str,
     example = dict(schema.get("example") or {"model": "sentiment", "text": "a gorgeous, witty, seductive movie"})
     served = schema["properties"]["model"]["enum"]
     if example["model"] not in served:  # its labels are not those of the example
-        example = {"model": served[0]} | {k: example[k] for k in ("text", "removed") if k in example}
+        example = {"model": served[0]} | {k: v for k, v in example.items() if k not in ("model", "methods", "targets")}
     if "format" in schema["properties"]:
         example["format"] = "svg"
     return example

@@ -13,7 +13,7 @@ from whence.web.requests import InputRequest
 from whence.web.settings import Limits
 from whence.web.sounds import heard_in
 
-__all__ = ["check_tokens", "counted", "input_of"]
+__all__ = ["check_text", "check_tokens", "counted", "input_of"]
 
 NAMES = {"text": "text", "image": "images", "sound": "sounds"}
 HINTS = {
@@ -33,7 +33,7 @@ def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits) ->
         what = " with ".join(NAMES[name] for name in reads)
         raise ApiError(422, "wrong_input", f"This model reads {what}.", HINTS.get(kind, HINTS["text"]))
     if request.text is not None:
-        _check_text(adapter, request.text, request.pair, limits)
+        check_text(adapter, request.text, request.pair, limits)
     if request.sound is not None:
         return heard_in(request.sound, limits)
     if request.image is not None:
@@ -42,7 +42,8 @@ def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits) ->
     return request.text if request.pair is None else (request.text, request.pair)
 
 
-def _check_text(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> None:
+def check_text(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> None:
+    """Refuse a text that is too long, or empty, before anything is computed."""
     for part in (text, pair or ""):
         if len(part) > limits.characters:
             raise ApiError(

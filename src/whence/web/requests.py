@@ -8,13 +8,16 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 __all__ = [
     "AttentionRequest",
+    "CiteRequest",
     "ContrastBody",
     "ExplainRequest",
     "FigureRequest",
     "InputRequest",
     "RemoveRequest",
+    "SimilarityRequest",
     "StreamRequest",
     "TokensRequest",
+    "WriteRequest",
 ]
 
 
@@ -113,6 +116,51 @@ class StreamRequest(ExplainRequest):
     )
 
 
+class WriteRequest(_Request):
+    """What a language model is to go on with."""
+
+    model_config = ConfigDict(json_schema_extra={"example": {"model": "", "text": "The capital of France is"}})
+
+    model: Name = Field(description="A name from /api/info; one that writes.")
+    text: Text = Field(examples=["The capital of France is"])
+    generate: Annotated[int, Field(ge=1), Integer] = Field(default=12, description="Tokens to write, at most.")
+    method: Method = "lrp"
+
+
+class CiteRequest(_Request):
+    """A question, documents, and an answer; without one the model writes it."""
+
+    model_config = ConfigDict(
+        json_schema_extra={
+            "example": {
+                "model": "",
+                "question": "Where does Anna live?",
+                "documents": ["Anna keeps bees in Graz.", "Tom sells honey in Vienna."],
+                "answer": "Anna lives in Graz.",
+            }
+        }
+    )
+
+    model: Name = Field(description="A name from /api/info; one that writes.")
+    question: Text = Field(min_length=1)
+    documents: list[Text] = Field(min_length=1, max_length=32)
+    answer: Text | None = None
+    generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
+
+
+class SimilarityRequest(_Request):
+    """Two texts that a model embeds."""
+
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"model": "", "text": "A cat sleeps.", "pair": "The kitten naps."}}
+    )
+
+    model: Name = Field(description="A name from /api/info; one of kind pair.")
+    text: Text = Field(min_length=1)
+    pair: Text = Field(min_length=1)
+    method: Method = "lrp"
+
+
 class TokensRequest(_Request):
     """A text, to be counted in the tokens of a model."""
 
@@ -159,3 +207,7 @@ class AttentionRequest(InputRequest):
     layer: Annotated[int, Field(ge=0, le=1000), Integer] = Field(
         default=0, description="From 0; the answer says how many there are."
     )
+    layers: Annotated[int, Field(ge=1, le=1000), Integer] = Field(
+        default=1, description="How many from that one on; as many as fit are in the answer."
+    )
+    ranks: bool = Field(default=False, description="Also say how relevant and how scattered every head is.")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import logging
+import math
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
@@ -18,11 +19,12 @@ from whence.runner.show import explanation_of, held, opened, record_of
 from whence.runner.summary import summary
 from whence.web.refusals import ApiError
 
-__all__ = ["Runs"]
+__all__ = ["Runs", "Wanted"]
 
 log = logging.getLogger("whence.web")
 
 COLUMNS = ["row", "id", "text", "prediction", "target", "error"]
+SEARCHED = [*COLUMNS, "probability"]
 SHOWN = 300
 """Characters of a text in a list."""
 
@@ -57,18 +59,22 @@ class Runs:
             "rows": journal.rows,
             "failed": journal.failed,
             "complete": manifest.complete,
+            "labelled": bool((manifest.settings.get("columns") or {}).get("target")),
             "method": str(manifest.settings["method"].get("name", "")),
             "model": _without_path(str(manifest.settings["model"].get("model", ""))),
         }
 
-    def rows(self, name: str, offset: int, limit: int, query: str, failed: bool | None) -> dict[str, Any]:
-        """Rows from `offset` on that hold `query`, and how many there are."""
-        _, journal = self._opened(name)
+    def rows(self, name: str, offset: int, limit: int, wanted: Wanted) -> dict[str, Any]:
+        """Rows from `offset` on that are wanted, and how many there are."""
+        manifest, journal = self._opened(name)
         reports = [report for _, report in sorted(journal.done.items())]
         with _reading(name):
-            if query or failed is not None:
-                return _searched(journal, reports, offset, limit, query.casefold(), failed)
-            return {"total": journal.rows, "rows": _paged(journal, reports, offset, limit)}
+            if not wanted.some and wanted.order == "row":
+                return {"total": journal.rows, "rows": _paged(manifest, journal, reports, offset, limit)}
+            found = _searched(journal, reports, wanted)
+            numbers = [row for _, row in found[offset : offset + limit]]
+            records = [record_of(row, manifest, journal) for row in numbers]
+            return {"total": len(found), "rows": [_listed(r, manifest) for r in records if r is not None]}
 
     def row(self, name: str, index: int) -> dict[str, Any]:
         """One row as an explanation."""
@@ -145,55 +151,113 @@ def _summed(name: str, path: Path) -> dict[str, Any]:
     }
 
 
-def _groups(journal: Journal, report: ShardReport) -> Iterator[tuple[int, Any]]:
+@dataclass(frozen=True, kw_only=True)
+class Wanted:
+    """Which rows of a run, and in which order."""
+
+    query: str = ""
+    """In the text, id, prediction or target."""
+    failed: bool | None = None
+    label: str = ""
+    """What was predicted."""
+    wrong: bool | None = None
+    """Whether the prediction is another than the target, which is the truth where the run was told it."""
+    least: float = 0.0
+    """Probability of the prediction."""
+    order: str = "row"
+
+    @property
+    def some(self) -> bool:
+        return bool(self.query or self.label or self.least) or self.failed is not None or self.wrong is not None
+
+    @property
+    def sign(self) -> int:
+        """Surest first, least sure first, or as in the data."""
+        return {"sure": -1, "unsure": 1}.get(self.order, 0)
+
+    def takes(self, record: dict[str, Any]) -> bool:
+        if self.failed is not None and (record["error"] is not None) != self.failed:
+            return False
+        if self.label and record["prediction"] != self.label:
+            return False
+        if self.wrong is not None and (record["error"] is not None or self.wrong != _is_wrong(record)):
+            return False
+        if self.least and (record["probability"] is None or record["probability"] < self.least):
+            return False
+        query = self.query.casefold()
+        return not query or any(
+            query in str(record[k] or "").casefold() for k in ("text", "id", "prediction", "target")
+        )
+
+
+def _is_wrong(record: dict[str, Any]) -> bool:
+    return record["prediction"] != record["target"]
+
+
+def _groups(journal: Journal, report: ShardReport, columns: Any) -> Iterator[tuple[int, Any]]:
     """Windows of a shard: their size, and a function that reads them."""
     _, parquet = need_parquet()
     with parquet.ParquetFile(journal.path_of(report)) as file:
         for group in range(file.num_row_groups):
             cancel.check()
-            yield file.metadata.row_group(group).num_rows, lambda g=group: file.read_row_group(g, columns=COLUMNS)
+            yield file.metadata.row_group(group).num_rows, lambda g=group: file.read_row_group(g, columns=columns)
 
 
-def _paged(journal: Journal, reports: list[ShardReport], offset: int, limit: int) -> list[dict[str, Any]]:
+def _paged(
+    manifest: Manifest, journal: Journal, reports: list[ShardReport], offset: int, limit: int
+) -> list[dict[str, Any]]:
     """Rows `offset` to `offset + limit` of those done: only the windows that hold them are read."""
     page: list[dict[str, Any]] = []
     for report in reports:
         if offset >= report.rows:
             offset -= report.rows
             continue
-        for size, read in _groups(journal, report):
+        for size, read in _groups(journal, report, None):
             if offset < size:
-                page += map(_listed, read().slice(offset, limit - len(page)).to_pylist())
+                page += [_listed(r, manifest) for r in read().slice(offset, limit - len(page)).to_pylist()]
             offset = max(0, offset - size)
             if len(page) >= limit:
                 return page
     return page
 
 
-def _searched(
-    journal: Journal, reports: list[ShardReport], offset: int, limit: int, query: str, failed: bool | None
-) -> dict[str, Any]:
-    """A pass over the run; shards without a failed row are passed over when only these are wanted."""
-    total, page = 0, []
+def _searched(journal: Journal, reports: list[ShardReport], wanted: Wanted) -> list[tuple[float, int]]:
+    """Places of all rows that are wanted, in order; shards without a failed row are passed over when only these are."""
+    found: list[tuple[float, int]] = []
     for report in reports:
-        if failed and not report.failed:
+        if wanted.failed and not report.failed:
             continue
-        for _, read in _groups(journal, report):
+        for _, read in _groups(journal, report, SEARCHED):
             for record in read().to_pylist():
-                if _matches(record, query, failed):
-                    if offset <= total < offset + limit:
-                        page.append(_listed(record))
-                    total += 1
-    return {"total": total, "rows": page}
+                if wanted.takes(record):
+                    share = record["probability"]
+                    found.append((wanted.sign * (0.0 if share is None else share), record["row"]))
+    return sorted(found)
 
 
-def _matches(record: dict[str, Any], query: str, failed: bool | None) -> bool:
-    if failed is not None and (record["error"] is not None) != failed:
-        return False
-    return not query or any(query in str(record[k] or "").casefold() for k in ("text", "id", "prediction", "target"))
-
-
-def _listed(record: dict[str, Any]) -> dict[str, Any]:
+def _listed(record: dict[str, Any], manifest: Manifest) -> dict[str, Any]:
     text = record["text"]
     shown = text if text is None or len(text) <= SHOWN else text[: SHOWN - 1] + "…"
-    return {**{k: record[k] for k in COLUMNS}, "id": str(record["id"]), "text": shown}
+    row = {**{k: record[k] for k in COLUMNS}, "id": str(record["id"]), "text": shown}
+    share = record["probability"]
+    finite = share is not None and math.isfinite(share)
+    return row | {"probability": share if finite else None, "pieces": _pieces(record, manifest)}
+
+
+def _pieces(record: dict[str, Any], manifest: Manifest) -> list[dict[str, Any]]:
+    """The beginning of the text in words with their scores; nothing where there is no text."""
+    if record["error"] is not None or record["text"] is None or not record["tokens"] or not record["word"]:
+        return []
+    exp = explanation_of(record, manifest)
+    made, end = [], 0
+    for word in exp.words():
+        spans = [exp.offsets[i] for i in word.tokens]
+        start, stop = spans[0][0], spans[-1][1]
+        if stop <= start or start < end:
+            continue  # a special token
+        if stop > SHOWN:
+            break
+        score = float(word.score) if math.isfinite(word.score) else None
+        made.append({"gap": record["text"][end:start], "text": record["text"][start:stop], "score": score})
+        end = stop
+    return made

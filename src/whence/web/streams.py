@@ -63,8 +63,9 @@ async def lines(request: Request, jobs: Jobs, work: Callable[[Callable[[dict[str
 async def _next(told: asyncio.Queue[str | None], left: asyncio.Future[None]) -> str | None:
     """The next line; an error once the client is gone."""
     line = asyncio.ensure_future(told.get())
+    either: set[asyncio.Future[Any]] = {line, left}
     try:
-        await asyncio.wait({line, left}, return_when=asyncio.FIRST_COMPLETED)
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
         if not line.done():
             raise ApiError(499, "left", "The client left before the answer was ready.")
         return line.result()

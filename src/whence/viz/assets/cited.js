@@ -1,8 +1,8 @@
 // Citations: what is pointed at, a statement or a sentence, lights up what belongs to it; a click keeps it lit.
 "use strict";
 (function (whence) {
-  const data = JSON.parse(document.getElementById("whence-data").textContent);
-  const root = document.getElementById("whence-cited");
+  /** Bring the elements of citations_page.py in `root` to life. */
+  whence.cited = function (root, data) {
   const statements = [...root.querySelectorAll("[data-statement]")];
   const sentences = [...root.querySelectorAll("[data-sentence]")];
   const heading = root.querySelector('[data-role="shares"]');
@@ -10,11 +10,6 @@
   const whole = (share) => `${Math.round(100 * share)}%`;
   const rest = Object.keys(data.rest);
   let kept = null;
-
-  document.getElementById("whence-actions").append(
-    whence.el("button", { type: "button", class: "w-button", text: "Print", on: { click: () => print() } }),
-    whence.themeButton(),
-  ); // prettier-ignore
 
   const sharesOf = (span) => data.sentences[span.dataset.document][span.dataset.sentence];
 
@@ -103,4 +98,13 @@
   for (const span of sentences) if (Math.max(0, ...sharesOf(span)) >= data.notable) span.tabIndex = 0;
   show(null);
   root.classList.add("w-complete");
+  }; // prettier-ignore
+
+  const page = document.getElementById("whence-cited"); // a page of its own
+  if (!page) return;
+  document.getElementById("whence-actions").append(
+    whence.el("button", { type: "button", class: "w-button", text: "Print", on: { click: () => print() } }),
+    whence.themeButton(),
+  );
+  whence.cited(page, JSON.parse(document.getElementById("whence-data").textContent));
 })((globalThis.whence ??= {}));

@@ -3,6 +3,7 @@
 (function (whence) {
   const { el } = whence;
   const THUMB = 48;
+  const FEW = 48; // tokens that are drawn as two columns at first
   const ARROWS = { ArrowRight: [0, 1], ArrowLeft: [0, -1], ArrowDown: [1, 0], ArrowUp: [-1, 0] };
 
   const LAYOUT = "Heads: layers go down, heads to the right";
@@ -20,22 +21,28 @@
    * clicked.
    */
   function heads(root, source) {
-    const state = { layer: 0, head: 0, token: 0, isRow: true };
+    const state = { layer: 0, head: 0, token: 0, isRow: true, view: null };
     const loaded = new Map();
     let strength = whence.strengths(true);
 
     const grid = el("div", { class: "w-heads", role: "radiogroup", "aria-label": "Heads: a row per layer" });
     const heading = el("h3", { text: LAYOUT });
     const name = el("h3");
-    const pick = (i) => {
+    const pick = (i, isRow = state.isRow) => {
+      if (isRow !== state.isRow) {
+        state.isRow = isRow;
+        direction.querySelector(`input[value="${isRow ? "from" : "to"}"]`).checked = true;
+      }
       state.token = i;
       return current().then(drawToken);
     };
+    const arcs = whence.arcs(pick);
+    const scale = el("div");
     const map = whence.largeMap((query, key) => pick(state.isRow ? query : key));
     const looks = whence.looks(pick, source.image);
 
     const ranks = source.ranks ?? {};
-    const told = { relevance: whence.signed, entropy: whence.plain };
+    const told = { relevance: whence.signed, entropy: (nats) => `${whence.plain(nats)} nats` };
     const said = (layer, head) =>
       Object.entries(ranks).map(([rank, held]) => `${rank} ${told[rank](held[layer][head])}`);
     const rows = [];
@@ -123,13 +130,19 @@
       const stream = streamOf(source.layers[state.layer]);
       const place = `Layer ${state.layer}${stream ? ` (${stream})` : ""}, head ${state.head}`;
       name.textContent = [place, ...said(state.layer, state.head)].join(" · ");
+      state.view ??= Math.max(layer.queries, layer.keys) <= FEW ? "arcs" : "map";
+      arcs.root.hidden = state.view !== "arcs";
+      map.root.hidden = state.view !== "map";
+      views.querySelector(`input[value="${state.view}"]`).checked = true;
       map.draw(layer, state.head, strength);
+      scale.replaceChildren(whence.scaleBar(strength));
       drawToken(layer);
     }
 
     function drawToken(layer) {
       state.token = Math.min(state.token, (state.isRow ? layer.queries : layer.keys) - 1);
       map.frame(state.token, state.isRow);
+      if (state.view === "arcs") arcs.draw(layer, state.head, state.token, state.isRow, strength);
       looks.draw(layer, state.head, state.token, state.isRow);
     }
 
@@ -146,10 +159,20 @@
       for (const number of loaded.keys()) drawThumbs(number, await fetched(number));
       drawMap(await current());
     };
-    const caption = "Queries go down, keys to the right. Click a row, or a token, to see where it looks.";
-    const figure = el("figure", {}, name, map.root, el("figcaption", { class: "w-quiet", text: caption }));
+    const caption = "Choose a token to see where it looks. The same weight has the same colour in every head.";
+    const figure = el("figure", {}, name, arcs.root, map.root, scale, el("figcaption", { class: "w-quiet", text: caption }));
+    const kinds = [
+      ["arcs", "Arcs"],
+      ["map", "Map"],
+    ];
+    const views = whence.choice("Drawing", kinds, "arcs", (view) => {
+      state.view = view;
+      return current().then(drawMap);
+    });
+    const direction = whence.choice("Direction", directions, "from", turn);
     const tools = [
-      whence.choice("Direction", directions, "from", turn),
+      views,
+      direction,
       whence.toggle("Lift weak attention", true, lift),
     ];
     const orders = [["layer", "By layer"], ...Object.keys(ranks).map((by) => [by, `By ${by}`])];

@@ -86,7 +86,7 @@
         const fits = shown && shown.label === label && equal(shown.asking, asking) && equal(shown.seen, seen);
         if (!fits) build(asking, seen, found, label);
         shown.found = found;
-        shown.weights.colour(found.scores, found.scale);
+        shown.weights.colour(found.scores, 1); // weights are shares: 1 is all of it
         shown.askers.light(at);
         const who = el("bdi", { class: "w-strong", text: named(asking[at]) });
         const held = side.contains(document.activeElement);
@@ -94,7 +94,7 @@
         side.replaceChildren(
           el("p", { class: "w-quiet" }, who, isRow ? " looks at" : " is looked at by"),
           ...(picture ? [picture] : []),
-          whence.bars(found, { most: picture ? 6 : 12, worded: (value) => value.toFixed(3) }),
+          whence.bars(found, { scale: 1, most: picture ? 6 : 12, worded: (value) => value.toFixed(3) }),
         );
         if (held) picture?.focus();
       },

@@ -3,6 +3,7 @@
 (function (whence) {
   const { el, fact } = whence;
   const [RED, GREEN, BLUE] = whence.FOR;
+  const NAMED = 28; // tokens whose names stand beside the map
 
   /** The bytes of a base64 text. */
   function bytes(text) {
@@ -13,8 +14,20 @@
     return found;
   }
 
-  /** How strong each of the 256 values is drawn: as it is, or by its root, which lifts the weak ones. */
-  const strengths = (lift) => Uint8Array.from({ length: 256 }, (_, v) => (lift ? Math.round(Math.sqrt(v * 255)) : v));
+  /** How strong a weight from 0 to 1 is drawn, also from 0 to 1: as it is, or by its root, which lifts the weak ones. */
+  const strengths = (lift) => (lift ? (weight) => Math.sqrt(Math.max(0, Math.min(1, weight))) : (weight) => weight);
+
+  /** The scale that all maps share, as a bar with its numbers. */
+  function scaleBar(strength) {
+    const ticks = [0, 0.1, 0.25, 0.5, 1];
+    const at = (tick) => el("span", { style: { left: `${100 * strength(tick)}%` }, text: String(tick) });
+    return el(
+      "div",
+      { class: "w-scalebar", role: "img", "aria-label": "Weights from 0 to 1: the stronger the colour, the larger the weight" },
+      el("span", { class: "w-quiet", text: "weight" }),
+      el("div", {}, el("div", { class: "w-scaleramp" }), el("div", { class: "w-ticks" }, ticks.map(at))),
+    );
+  }
 
   /** The map of one head of a layer {maps, maxima, queries, keys}, and a function that reads its weights. */
   function headOf({ maps, maxima, queries, keys }, head) {
@@ -27,6 +40,8 @@
   function drawHead(canvas, layer, head, rows, columns, strength) {
     const { map } = headOf(layer, head);
     const { queries, keys } = layer;
+    const largest = layer.maxima[head] ?? 1; // the same weight has the same colour in every head
+    const opacity = Uint8Array.from({ length: 256 }, (_, v) => Math.round(255 * strength((v / 255) * largest)));
     Object.assign(canvas, { width: columns, height: rows });
     const context = canvas.getContext("2d");
     const pixels = context.createImageData(columns, rows);
@@ -41,7 +56,7 @@
     }
     const words = new Uint32Array(pixels.data.buffer);
     const ink = (BLUE << 16) | (GREEN << 8) | RED; // opacity carries the weight, so that any background will do
-    for (let i = 0; i < most.length; i++) words[i] = ((strength[most[i]] << 24) | ink) >>> 0;
+    for (let i = 0; i < most.length; i++) words[i] = ((opacity[most[i]] << 24) | ink) >>> 0;
     context.putImageData(pixels, 0, 0);
   }
 
@@ -54,6 +69,9 @@
       "aria-label": "Attention map: queries go down, keys to the right. Arrow keys move, Enter chooses.",
     });
     const mark = el("div", { class: "w-mark", "aria-hidden": "true" });
+    const [down, across] = [el("div", { class: "w-down", "aria-hidden": "true" }), el("div", { class: "w-across", "aria-hidden": "true" })];
+    const stage = el("div", { class: "w-stage" }, canvas, mark);
+    const name = (text) => el("span", { text: text.trim() || "␣" });
     let layer = null;
     let head = 0;
     let cell = [0, 0];
@@ -97,11 +115,22 @@
     });
 
     return {
-      root: el("div", { class: "w-stage" }, canvas, mark),
+      root: el(
+        "div",
+        { class: "w-labelled" },
+        el("span", { class: "w-quiet w-keys", text: "at (key) →" }),
+        across,
+        el("span", { class: "w-quiet w-queries", text: "looks (query) ↓" }),
+        down,
+        stage,
+      ),
       draw(next, number, strength) {
         [layer, head] = [next, number];
         drawHead(canvas, layer, head, layer.queries, layer.keys, strength);
         canvas.style.setProperty("aspect-ratio", `${layer.keys} / ${layer.queries}`);
+        const few = Math.max(layer.keys, layer.queries) <= NAMED;
+        down.replaceChildren(...(few ? layer.axes[0].map(name) : []));
+        across.replaceChildren(...(few ? layer.axes[1].map(name) : []));
       },
       /** Frame a row, or a column. */
       frame(at, isRow) {
@@ -113,5 +142,5 @@
     };
   }
 
-  Object.assign(whence, { bytes, drawHead, headOf, largeMap, strengths });
+  Object.assign(whence, { bytes, drawHead, headOf, largeMap, scaleBar, strengths });
 })((globalThis.whence ??= {}));

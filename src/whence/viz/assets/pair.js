@@ -2,8 +2,8 @@
 "use strict";
 (function (whence) {
   const { el, fact, scaleOf, shade, showTip, signed } = whence;
-  const data = JSON.parse(document.getElementById("whence-data").textContent);
-  const root = document.getElementById("whence-pair");
+  /** Bring the elements of pair_page.py in `root` to life. */
+  whence.pair = function (root, data) {
   const two = root.querySelector('[data-role="two"]');
   const { matrix, left, right } = data;
   const scale = scaleOf(matrix.flat());
@@ -25,11 +25,6 @@
     if (text !== undefined) node.textContent = text;
     return node;
   }
-
-  document.getElementById("whence-actions").append(
-    el("button", { type: "button", class: "w-button", text: "Print", on: { click: () => print() } }),
-    whence.themeButton(),
-  );
 
   // -- arcs
 
@@ -235,4 +230,13 @@
   addEventListener("load", () => drawArcs(shown));
   show(null);
   root.classList.add("w-complete");
+  }; // prettier-ignore
+
+  const page = document.getElementById("whence-pair"); // a page of its own
+  if (!page) return;
+  document.getElementById("whence-actions").append(
+    el("button", { type: "button", class: "w-button", text: "Print", on: { click: () => print() } }),
+    whence.themeButton(),
+  );
+  whence.pair(page, JSON.parse(document.getElementById("whence-data").textContent));
 })((globalThis.whence ??= {}));

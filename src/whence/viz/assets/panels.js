@@ -120,7 +120,7 @@
         "tr",
         { class: `w-of-${kind}` },
         el("th", { scope: "row" }, el("bdi", { text: name })),
-        bar(from, to, kind === "rest" ? "w-k-rest" : amount < 0 ? "w-down" : "w-up"),
+        bar(from, to, kind === "rest" ? "w-k-rest" : amount < 0 ? "w-fell" : "w-up"),
         el("td", { class: "w-right", text: signed(amount) }),
       ),
     );

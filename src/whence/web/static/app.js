@@ -6,10 +6,12 @@ import { listen } from "/static/dropping.js";
 import { explaining } from "/static/explaining.js";
 import { content, take } from "/static/files.js";
 import { MISSING, READS } from "/static/kinds.js";
+import { pairs } from "/static/pairs.js";
 import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
 import { problem, quiet } from "/static/status.js";
 import { debounced } from "/static/timing.js";
+import { writing } from "/static/writing.js";
 
 const whence = globalThis.whence;
 const view = document.getElementById("view");
@@ -51,10 +53,18 @@ function explain(options) {
     share.write(state);
     return show();
   }
-  return explained.explain(options);
+  return kind() === "pair" ? compare() : explained.explain(options);
 }
 
-const later = debounced(PAUSE, () => explained.isLive() && explained.explain({ live: true }));
+async function compare() {
+  try {
+    return await pairs(view, state, await input());
+  } catch (error) {
+    return problem(error);
+  }
+}
+
+const later = debounced(PAUSE, () => kind() !== "pair" && explained.isLive() && explained.explain({ live: true }));
 
 /** Something was typed. */
 function typed() {
@@ -65,6 +75,7 @@ function typed() {
 /** Another input was taken: what was clicked for the one before does not hold for it. */
 function taken() {
   explained.edited();
+  fitTabs();
   return explain();
 }
 
@@ -82,19 +93,29 @@ function choose(name, focus = false) {
     if (on) document.getElementById("results").setAttribute("aria-labelledby", tab.id);
   }
   document.getElementById("composer").hidden = name === "runs";
+  document.body.dataset.tab = name;
+  fitTabs();
   form.draw();
   document.getElementById("main").classList.toggle("alone", name === "runs");
   share.write(state);
   show();
 }
 
+/** Only some models write. */
+function fitTabs() {
+  const { writes } = info.models.find((m) => m.name === state.model);
+  document.getElementById("tab-write").hidden = !writes;
+  if (!writes && state.tab === "write") choose("explain");
+}
+
 async function show() {
   quiet();
   for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
   if (state.tab === "runs") return runs(view, info, state);
-  if (state.tab === "explain") return explained.show();
+  if (state.tab === "explain") return kind() === "pair" ? compare() : explained.show();
   try {
-    return await attention(view, await input());
+    const { pair, ...given } = await input(); // of two texts, the first is looked at
+    return await (state.tab === "write" ? writing(view, info, state, given) : attention(view, given));
   } catch (error) {
     return stopped(error) ? quiet() : problem(error, show);
   }
@@ -104,7 +125,9 @@ for (const [n, tab] of tabs.entries()) {
   tab.addEventListener("click", () => choose(tab.id.slice(4)));
   tab.addEventListener("keydown", (event) => {
     const step = { ArrowRight: 1, ArrowLeft: -1 }[event.key];
-    if (step) choose(tabs[(n + step + tabs.length) % tabs.length].id.slice(4), true);
+    const shown = tabs.filter((other) => !other.hidden);
+    const at = shown.indexOf(tabs[n]);
+    if (step) choose(shown[(at + step + shown.length) % shown.length].id.slice(4), true);
   });
 }
 
@@ -167,7 +190,7 @@ async function start() {
     form.draw();
     choose(state.tab);
   });
-  return choose(["explain", "attention", "runs"].includes(state.tab) ? state.tab : "explain");
+  return choose(["explain", "attention", "write", "runs"].includes(state.tab) ? state.tab : "explain");
 }
 
 start();

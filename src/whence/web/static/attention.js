@@ -1,29 +1,39 @@
-// The attention tab: layers come from the server one by one.
+// The attention tab: as many layers as fit come with each answer, until all are there.
 import { cancel, post } from "/static/api.js";
 import { busy, problem, quiet } from "/static/status.js";
 
 const { bytes, el, heads } = globalThis.whence;
-const EAGER = 6; // layers that are all fetched at once; each costs a pass of the model
+const ALL = 1000;
 
 export async function attention(view, input) {
-  const load = async (layer) => {
-    const answer = await post(`attention/${layer}`, "/api/attention", { ...input, layer });
-    return { ...answer, maps: bytes(answer.maps), axes: [answer.query_tokens, answer.key_tokens] };
+  const held = new Map(); // layer: a promise of its maps
+  const unpacked = (layer) => ({ ...layer, maps: bytes(layer.maps), axes: [layer.query_tokens, layer.key_tokens] });
+  const ask = async (layer, ranks) => {
+    const answer = await post(`attention/${layer}`, "/api/attention", { ...input, layer, layers: ALL, ranks });
+    for (const other of answer.others) held.set(other.layer, Promise.resolve(unpacked(other)));
+    return answer;
+  };
+  const load = (layer) => {
+    if (!held.has(layer)) held.set(layer, ask(layer, false).then(unpacked));
+    held.get(layer).catch(() => held.delete(layer)); // the next click tries again
+    return held.get(layer);
   };
   busy("Reading attention", () => cancel("attention"));
-  const first = await load(0);
+  const first = await ask(0, true);
+  held.set(0, Promise.resolve(unpacked(first)));
   quiet();
   const root = el("div", { class: "w-board", id: "heads" });
   view.replaceChildren(root);
-  const layers = Array.from({ length: first.layers }, (_, layer) => ({
-    heads: first.heads,
-    stream: first.streams[layer],
-  }));
   heads(root, {
-    layers,
-    load: (layer) => (layer === 0 ? Promise.resolve(first) : load(layer)),
+    // layers differ in their heads only where an encoder meets a decoder; ranks know all of them
+    layers: Array.from({ length: first.layers }, (_, layer) => ({
+      heads: first.ranks.entropy[layer].length,
+      stream: first.streams[layer],
+    })),
+    load,
+    ranks: first.ranks,
     image: input.image,
-    eager: first.layers <= EAGER,
+    eager: true,
     failed: (error) => error.name === "AbortError" || problem(error),
   });
 }

@@ -1,5 +1,6 @@
 // The form: model, what is explained, methods, target.
 import { fields } from "/static/inputs.js";
+import { writingFields } from "/static/writing.js";
 
 const { el } = globalThis.whence;
 /** Kinds of model that take the same inputs: what was typed for one is kept for the other. */
@@ -21,7 +22,8 @@ export function composer(root, info, state, act) {
     root.replaceChildren(
       ...(info.models.length > 1 ? [modelField()] : []),
       ...fields(model(), info, state, { ...act, take }).filter(Boolean),
-      ...(state.tab === "attention" ? [] : [methodField(), targetField(kind)]),
+      ...(state.tab === "explain" && kind !== "pair" ? [methodField(), targetField(kind)] : []),
+      ...(state.tab === "write" ? writingFields(info) : []),
       buttons(),
     );
   }
@@ -133,12 +135,12 @@ export function composer(root, info, state, act) {
     go = el(
       "button",
       { type: "submit", class: "primary" },
-      state.tab === "attention" ? "Look" : "Explain",
+      { attention: "Look", write: "Write" }[state.tab] ?? (model().kind === "pair" ? "Compare" : "Explain"),
       el("kbd", { text: "Ctrl ↵" }),
     );
     const live = globalThis.whence.toggle("As I type", state.live, (on) => (state.live = on));
     live.title = "Quick methods are asked while you type";
-    return el("div", { class: "go" }, go, state.tab === "explain" ? live : null);
+    return el("div", { class: "go" }, go, state.tab === "explain" && model().kind !== "pair" ? live : null);
   }
 
   /** Change to another model: what was asked of its kind before is there again, or its first example, or `given`. */
