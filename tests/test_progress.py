@@ -49,3 +49,18 @@ def test_no_bar_inside_one_that_was_turned_off(started):
     assert started == []
     list(progress.track([1], "later", 1))
     assert started == ["later"]
+
+
+def test_steps_are_drawn_where_somebody_says(started):
+    def two():
+        done = progress.steps("writing", 2)
+        assert [next(done), next(done)] == [0, 1]
+        done.close()
+
+    two()
+    with progress.showing(False):
+        two()
+    assert started == []
+    with progress.showing(None):
+        two()
+    assert started == ["writing"]

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.language import answers, injection, recovery, sources, tracking, trying, words
+from benchmarks.language import answers, injection, mistaken, recovery, sources, tracking, trying
 from benchmarks.language.asking import Reader, paired
 
 PARTS = {
@@ -22,7 +22,7 @@ PARTS = {
     **dict.fromkeys(trying.NAMES, trying),
     **dict.fromkeys(tracking.TITLES, tracking),
     **dict.fromkeys(sources.DOCUMENTS, sources),
-    words.NAME: words,
+    mistaken.NAME: mistaken,
     answers.NAME: answers,
     "injection": injection,
 }

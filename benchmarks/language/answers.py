@@ -3,7 +3,7 @@
 The questions of `sources`, five documents of one sentence each, and the right words as the whole answer ("Cork City."),
 whether or not the model would write them. What differs is the target: each word against its runner-up, as a trace has
 it (`exact`), its logit, its log-probability, or against what the model would say without the documents (`cite`). That
-was chosen on questions behind the first 109.
+was chosen on questions behind the first 109. Targets share a forward pass.
 """
 
 from __future__ import annotations
@@ -15,18 +15,20 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.language.asking import Reader, cost, interval, ranked, shown
+from benchmarks.language.asking import Reader, interval, ranked, shown
 from benchmarks.language.questions import Question, questions
-from benchmarks.language.removal import Case, document_blocks
+from benchmarks.language.removal import document_blocks, owners
 from benchmarks.language.sources import is_first
+from whence.methods.explaining import as_method, explain_examples
+from whence.models.word_targets import Span
 from whence.results.citations import shares_of
 from whence.verbs.cite import TASK, Prompt
 
-__all__ = ["METHODS", "NAME", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
+__all__ = ["METHODS", "NAME", "QUICK_CASES", "QUICK_METHODS", "finished", "measured", "section"]
 
 NAME = "answers"
 DOCUMENTS = 5
-METHODS = ("random", "nearest", "exact", "exact score=logit", "exact score=logprob", "cite", "leave_one_out")
+METHODS = ("exact", "exact score=logit", "exact score=logprob", "cite")
 QUICK_METHODS, QUICK_CASES = METHODS, 3
 MEASURES = {"first": "right document first", "share": "its share of what speaks for the answer, among documents"}
 BASE = "exact"
@@ -39,35 +41,36 @@ def finished(answer: str) -> str:
 
 
 def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], count: int) -> dict[str, Any]:
-    """Whether each method puts the right document first, on the first `count` questions."""
-    made: dict[str, dict[str, list[float]]] = {m: {k: [] for k in [*MEASURES, "seconds"]} for m in methods}
+    """Whether the right document is first, for each target, on the first `count` questions."""
+    made: dict[str, dict[str, list[float]]] = {method: {key: [] for key in MEASURES} for method in METHODS}
     asked: list[dict[str, Any]] = []
     begin = time.perf_counter()
     for question in questions(data, DOCUMENTS, short=True):
-        case = _case(reader, question, len(asked))
-        for method in methods:
-            scores, seconds = case.scores(method)
+        tokens, found = _explained(reader, question)
+        for method, scores in zip(METHODS, found, strict=True):
             made[method]["first"].append(is_first(scores, question.right))
             made[method]["share"].append(shares_of(dict(enumerate(scores)))[question.right])
-            made[method]["seconds"].append(seconds)
-        whole, alone = case.log_p(np.stack([case.everything, ~case.everything]))
-        asked.append({
-            "id": question.id, "answer": finished(question.answer), "tokens": case.example.count,
-            "forward": case.forward, "log_p": float(whole), "log_p_without_documents": float(alone),
-        })  # fmt: skip
+        asked.append({"id": question.id, "answer": finished(question.answer), "tokens": tokens})
         print(f"{name}: {len(asked)} of {count}, {time.perf_counter() - begin:.0f} s", flush=True)
         if len(asked) >= count or reader.late:
             break
-    return {
-        "name": name, "model": reader.name, "cases": len(asked), "asked": asked, "made": made,
-        "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in methods},
-    }  # fmt: skip
+    return {"name": name, "model": reader.name, "cases": len(asked), "asked": asked, "made": made}
 
 
-def _case(reader: Reader, question: Question, number: int) -> Case:
+def _explained(reader: Reader, question: Question) -> tuple[int, list[np.ndarray]]:
+    """Tokens of the prompt, and the sum of each document's tokens for each target."""
     prompt = Prompt(question.text, question.documents, TASK)
     example = prompt.encoded(reader.model, finished(question.answer), 1)
-    return Case(reader, prompt, example, document_blocks(prompt), number)
+    cites = prompt.target(reader.model, example)(0, len(example.written))
+    targets = [Span(), Span(score="logit"), Span(score="logprob"), cites]
+    own = owners(prompt, example, document_blocks(prompt))
+    found = explain_examples(reader.model, as_method("exact"), [example] * len(targets), targets)
+    made = []
+    for one in found:
+        if isinstance(one, Exception):
+            raise one
+        made.append(np.array([one.scores[own == n].sum(dtype=np.float64) for n in range(DOCUMENTS)]))
+    return example.count, made
 
 
 def section(found: dict[str, Any]) -> str:
@@ -81,8 +84,8 @@ def section(found: dict[str, Any]) -> str:
         "does; `cite` is the same recipe with each word against what the model would say without the documents, as "
         "`whence.cite` has it.",
         "",
-        f"| method | {' | '.join(MEASURES.values())} | first, against `{BASE}`, paired | cost, forward passes |",
-        "| --- | --- | --- | --- | ---: |",
+        f"| method | {' | '.join(MEASURES.values())} | first, against `{BASE}`, paired |",
+        "| --- | --- | --- | --- |",
         *_rows(found),
     ]
     return "\n".join([*lines, ""])
@@ -93,4 +96,4 @@ def _rows(found: dict[str, Any]) -> Iterator[str]:
         return
     for method, values, against in ranked(found["made"], "first", BASE):
         cells = [shown(interval(values[key])) for key in MEASURES]
-        yield f"| `{method}` | {' | '.join(cells)} | {against} | {found['cost'][method]:.1f} |"
+        yield f"| `{method}` | {' | '.join(cells)} | {against} |"

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
+from itertools import count
 from typing import TypeVar
 
 from rich.console import Console
@@ -13,12 +14,14 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from whence import cancel
 
-__all__ = ["heard", "track"]
+__all__ = ["heard", "showing", "steps", "track"]
 
 T = TypeVar("T")
 MOMENT = 1.0
 _hushed: ContextVar[bool] = ContextVar("hushed", default=False)
 """Whether a bar around this one is drawn, or was turned off: bars inside it stay away."""
+_shown: ContextVar[bool | None] = ContextVar("shown", default=False)
+"""What whoever called says of `steps`: nothing is drawn unless somebody says."""
 Listener = Callable[[int, int], None]
 """Told how many units are done, of how many."""
 _listener: ContextVar[Listener | None] = ContextVar("listener", default=None)
@@ -55,9 +58,24 @@ def _told(items: Iterable[T], total: int, sizes: Iterable[int] | None) -> Iterat
         listener(done, total)
 
 
+@contextmanager
+def showing(show: bool | None) -> Iterator[None]:
+    """`steps` inside are drawn: forced on or off, or (None) to people when they take longer than a moment."""
+    before = _shown.set(show)
+    try:
+        yield
+    finally:
+        _shown.reset(before)
+
+
+def steps(what: str, total: int) -> Generator[int, None, None]:
+    """To be asked for the next number whenever a step is done, and closed in the end."""
+    return track(count(), what, total, show=_shown.get())
+
+
 def track(
     items: Iterable[T], what: str, total: int, sizes: Iterable[int] | None = None, *, show: bool | None = None
-) -> Iterator[T]:
+) -> Generator[T, None, None]:
     """Yield `items`, drawing progress on standard error once a second has passed.
 
     `sizes` says how many units each item stands for; `show` forces the bar on or off. Cancelled work stops here.

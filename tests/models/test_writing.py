@@ -390,3 +390,24 @@ def test_a_head_that_counts_its_rows_is_given_all_of_them():
     exp = whence.explain(model, "the film was a", target=70)
     ids = small.sentencepiece()("the film was a", return_tensors="pt")["input_ids"]
     assert exp.target_score == pytest.approx(float(module(ids)["logits"][0, -1, 70]), abs=1e-4)
+
+
+def test_what_is_written_goes_behind_another_prompt_that_ends_alike(lm):
+    """Where prompt and text grew together, the prompt ends before its last token, and so must the other."""
+    read = lambda text: lm.tokenizer(text, add_special_tokens=False)["input_ids"]
+    (whole,), _ = lm.encode("the plot a:", continuation=" dull")
+    (other,), _ = lm.encode("so a:")
+    assert lm.behind(other, whole).inputs["input_ids"].tolist() == read("so a: dul")
+    (cut,), _ = lm.encode("the plot a", continuation=": dull")
+    made = lm.behind(other, cut)
+    assert made.inputs["input_ids"].tolist() == read("so a: dul")
+    assert made.written == cut.written
+    assert made.rows[0] == len("so a") - 1
+
+
+def test_the_beginning_of_a_text(lm):
+    (whole,), _ = lm.encode("the plot", continuation=" is dull")
+    (first,), _ = lm.encode("the plot", continuation=" is")
+    made = lm.beginning(whole, 3)
+    assert made.inputs["input_ids"].tolist() == first.inputs["input_ids"].tolist()
+    assert (made.rows, made.written, made.tokens) == (first.rows, first.written, first.tokens)

@@ -13,6 +13,7 @@ import whence
 from tests import small
 from tests.reference.hops import passed_on
 from whence.methods import tracing
+from whence.models import generating
 from whence.verbs.explain import SkippedWarning
 
 PROMPT = "the plot"
@@ -268,6 +269,29 @@ def test_how_a_model_writes_is_chosen_with_the_words_of_generate(lm):
         written(lm, generate={"max_tokens": 6})
     with pytest.raises(whence.WhenceError, match=r"refused by the model's generate: .*temperature"):
         written(lm, generate={"max_new_tokens": 6, "temperature": -1.0})
+
+
+def test_errors_of_whoever_is_told_of_a_token_are_his_own(lm):
+    def told(piece, row):
+        raise ValueError("mine")
+
+    with pytest.raises(ValueError, match=r"^mine$"):
+        written(lm, on_token=told)
+    with pytest.raises(whence.WhenceError, match=r"'max_tokens': …} is no option"):
+        written(lm, generate={"max_tokens": 6}, on_token=lambda piece, row: None)
+
+
+def test_writing_is_counted(lm, monkeypatch):
+    seen = []
+
+    def steps(what, total):
+        for n in range(total + 1):
+            seen.append((what, total, n))
+            yield n
+
+    monkeypatch.setattr(generating, "steps", steps)
+    written(lm, generate=4)
+    assert seen == [("writing", 4, n) for n in range(4)]
 
 
 def test_a_temperature_draws_words_unless_it_is_zero(lm):

@@ -96,9 +96,9 @@ def _passes(
 ) -> list[tuple[Example, Sequence[AbstractTarget]]]:
     """The forward passes of a trace, and the targets of each: over all that was written when the last of them came.
 
-    What was written later has no part in them: 240 tokens behind a prompt of 5 take two thirds of the time. Models that read a
-    text by its length (positions that are scaled, for instance) give other scores for its beginning, and are asked about
-    the whole alone.
+    What was written later has no part in them: 240 tokens behind a prompt of 5 take two thirds of the time. Models that
+    read a text by its length (positions that are scaled, for instance) give other scores for its beginning, and are
+    asked about the whole alone.
     """
     whole = [(example, targets)]
     groups = _groups([example.rows[end - 1] + 1 for end in ends])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, nullcontext
+from functools import partial
 from typing import Any
 
 import torch
@@ -11,6 +12,7 @@ from torch import Tensor
 
 from whence import cancel
 from whence.errors import InputError, nearest
+from whence.progress import steps
 
 __all__ = ["LENGTH", "Generate", "checked_generate", "still_wanted", "writing_options"]
 
@@ -24,9 +26,10 @@ SAMPLING = ("temperature", "top_p", "top_k", "min_p", "typical_p")
 OURS = ("input_ids", "inputs", "inputs_embeds", "attention_mask", "return_dict_in_generate", "num_return_sequences")
 
 
-def still_wanted(ids: Tensor, scores: Any, **options: Any) -> Tensor:
-    """Asked by `generate` after every token whether to end: never, unless the work was cancelled."""
+def still_wanted(written: Iterator[int], ids: Tensor, scores: Any, **options: Any) -> Tensor:
+    """Asked by `generate` after every token whether to end: never, unless the work was cancelled. Each is counted."""
     cancel.check()
+    next(written)
     return torch.zeros(ids.shape[0], dtype=torch.bool, device=ids.device)
 
 
@@ -63,23 +66,36 @@ def writing_options(generate: Generate, tokenizer: Any) -> Iterator[dict[str, An
         options["max_new_tokens"] = LENGTH
     if options.get("stop_strings"):
         options.setdefault("tokenizer", tokenizer)
-    options["stopping_criteria"] = [still_wanted, *options.get("stopping_criteria", ())]
     devices = list(range(torch.cuda.device_count()))
     with torch.random.fork_rng(devices) if seed is not None else nullcontext(), torch.no_grad():
         if seed is not None:
             torch.manual_seed(seed)
+        written = steps("writing", int(options.get("max_new_tokens") or LENGTH))
+        options["stopping_criteria"] = [partial(still_wanted, written), *options.get("stopping_criteria", ())]
         try:
             yield options
         except (TypeError, ValueError) as error:
+            if "streamer" in given and not _unknown(given, error):  # of whoever is told of the words
+                raise
             raise InputError(_refused(given, error)) from error
+        finally:
+            written.close()
+
+
+def _unknown(given: Mapping[str, Any], error: Exception) -> str | None:
+    """The option that `generate` does not know, if it is one of those that it complains of."""
+    return next((name for name in given if name not in _options() and repr(name) in str(error)), None)
+
+
+def _options() -> set[str]:
+    from transformers import GenerationConfig
+
+    return {name for name in GenerationConfig().to_dict() if not name.startswith("_")}
 
 
 def _refused(given: Mapping[str, Any], error: Exception) -> str:
     """What is wrong with options that the model's `generate` does not take."""
-    from transformers import GenerationConfig
-
-    known = {name for name in GenerationConfig().to_dict() if not name.startswith("_")}
-    for name in given:
-        if name not in known and repr(name) in str(error):
-            return f"generate={{{name!r}: …}} is no option of the model's generate.{nearest(name, known)}"
+    name = _unknown(given, error)
+    if name is not None:
+        return f"generate={{{name!r}: …}} is no option of the model's generate.{nearest(name, _options())}"
     return f"generate={dict(given)!r} is refused by the model's generate: {error}"

@@ -24,6 +24,7 @@ from whence.models.tokens import special_in
 from whence.models.word_targets import Beyond
 from whence.models.writing import CausalLM
 from whence.options import check
+from whence.progress import showing
 from whence.results import Citations, CitedSentence, Statement, Trace
 from whence.results.citations import shares_of
 from whence.results.units import letters, sentences
@@ -78,7 +79,8 @@ def cite(
     size_of(memory)
     chosen = as_method(method, **options)
     prompt = Prompt(question.strip(), documents, task)
-    example = prompt.encoded(adapter, answer, checked_generate(generate) or LENGTH)
+    with showing(progress):
+        example = prompt.encoded(adapter, answer, checked_generate(generate) or LENGTH)
     target = prompt.target(adapter, example)
     trace = traced(adapter, chosen, example, rows="sentence", target=target, memory=memory, progress=progress)
     return prompt.cited(replace(trace, whole=renamed(trace.whole, method)))

@@ -29,6 +29,7 @@ from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
 from whence.models.writing import CausalLM
 from whence.options import Count, check
+from whence.progress import showing
 from whence.results import Explanation, Several, Trace
 from whence.results.hops import Hops
 from whence.results.inside import Inside
@@ -177,7 +178,8 @@ def explain(
         if target is not None or rows != "token" or hops != 0:
             raise InputError("on_token= is told of single tokens: leave target=, rows= and hops= out")
         stream = partial(streamed, adapter, chosen, generate=encoding.pop("generate"), on_token=on_token, memory=memory)
-    found, single = adapter.attempt(column(inputs, text), **encoding)
+    with showing(progress):
+        found, single = adapter.attempt(column(inputs, text), **encoding)
     failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
     if failed and (single or on_error == "raise"):
         n, error = next(iter(failed.items()))

@@ -72,7 +72,7 @@ def tune(
     measure = _Measure(adapter, search_on, judge, target, seed)
     sizes: list[int] = []
     bar = track(repeat(None), "recipes", budget, iter(lambda: sizes[-1], None), show=progress)
-    with closing(bar):  # type: ignore[type-var]
+    with closing(bar):
         done = search(_shown(measure, bar, sizes), budget=budget, seed=seed)
     found = done.best.recipe.but(name=name, source=f"whence.tune on {adapter.name} by {judge.name}")
     result = Tuning(
