@@ -24,5 +24,6 @@ def inside(docs: Path) -> list[str]:
     ]
     for name in PAGES:
         for title, table in MARKED.findall((docs / name).read_text(encoding="utf-8")):
-            lines += [f"### {title}", "", f"[{name}]({name})", "", table.strip(), ""]
+            plain = re.sub(r"<!--.*?-->\n?", "", table).strip()
+            lines += [f"### {title}", "", f"[{name}]({name})", "", plain, ""]
     return lines
