@@ -3,13 +3,15 @@
 The circuit of `training/planted.py` is known: AUROC says how well each method ranks its two heads above the six others.
 Of a model of `training/train_ioi.py` (`--model`) nobody knows the circuit. There, and here too, the heads that a method
 ranks highest are kept, all others get the values of the corrupt run, and CPR and CMD [MIB, Mueller et al. 2025] say how
-much of the model that leaves, over all numbers of heads. The same for edges, over the shares of MIB.
+much of the model that leaves, over all numbers of heads. The same for edges, over the shares of MIB. Intervals are of
+questions, drawn with replacement; the ranking stays.
 """
 
 from __future__ import annotations
 
 import argparse
 import random
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -23,46 +25,43 @@ from whence.core.recipe import recipes
 from whence.evaluation.circuits import SHARES, auroc, circuit_of, cmd, cpr, faithfulness
 from whence.methods.edges import Edges
 from whence.methods.patching import TwoRuns
+from whence.results.bootstrap import Estimate, estimate
 
 __all__ = ["Judged", "judged", "judged_edges", "main"]
 
 PATH, TRUTH, CHANCE = "`integrated_gradients`", "true patching", "random"
-STEPS = 8
+STEPS, RESAMPLES = 8, 1000
 
 
 class Judged(NamedTuple):
-    """A row of a table."""
+    """A row of a table: each number with its interval over questions."""
 
     method: str
-    auroc: float
-    cpr: float
-    cmd: float
+    auroc: Estimate | None
+    cpr: Estimate
+    cmd: Estimate
 
 
 def judged(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndarray | None = None) -> list[Judged]:
     """Rankings of heads, each the mean over all questions, and the circuits that are made of them."""
-    examples = [[model.encode(item)[0][0] for item in (clean, corrupt)] for clean, corrupt, _ in asked]
     importance: dict[str, list[np.ndarray]] = {}
     plain = []
-    for pair, (_, _, target) in zip(examples, asked, strict=True):
+    for clean, corrupt, target in asked:
+        pair = [model.encode(item)[0][0] for item in (clean, corrupt)]
         for name, recipe in RECIPES.items():
             runs = TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipe)
             importance.setdefault(name, []).append(-runs.estimated("heads"))
         plain.append(TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipes["gi"]))
         importance.setdefault(PATH, []).append(-plain[-1].along(["heads"], STEPS)["heads"])
         importance.setdefault(TRUTH, []).append(-plain[-1].true_effects("heads"))
-    draw = np.random.default_rng(0)
-    importance[CHANCE] = [draw.normal(size=importance[TRUTH][0].shape)]
-    made = []
-    for name, found in importance.items():
-        mean = np.mean(found, axis=0)
-        shares = np.arange(mean.size + 1) / mean.size
-        circuits = torch.from_numpy(np.stack([circuit_of(mean, share) for share in shares]))
-        scores = np.mean([runs.scored({"heads": ~circuits}) for runs in plain], axis=0)
-        curve = [faithfulness(score, scores[0], scores[-1]) for score in scores]
-        right = float("nan") if planted is None else float(np.mean([auroc(own, planted) for own in found]))
-        made.append(Judged(name, right, cpr(shares, curve), cmd(shares, curve)))
-    return made
+    count = importance[TRUTH][0].size
+    shares = [n / count for n in range(count + 1)]
+    return _rows(
+        importance,
+        lambda keep: np.stack([runs.scored({"heads": torch.from_numpy(~keep)}) for runs in plain]),
+        shares,
+        planted,
+    )
 
 
 def judged_edges(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndarray | None = None) -> list[Judged]:
@@ -77,25 +76,47 @@ def judged_edges(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndar
         plain.append(Edges(TwoRuns(model, *pair, target, kinds=["edges"], recipe=recipes["gi"])))
         importance.setdefault(PATH, []).append(-plain[-1].along(STEPS))
         importance.setdefault(TRUTH, []).append(-plain[-1].true_effects(np.isfinite(importance[PATH][-1])))
-    draw, there = np.random.default_rng(0), np.isfinite(importance[PATH][0])
-    importance[CHANCE] = [np.where(there, draw.normal(size=there.shape), np.nan)]
+    return _rows(importance, lambda keep: np.stack([edges.scored(keep) for edges in plain]), SHARES, planted)
+
+
+def _rows(
+    importance: dict[str, list[np.ndarray]],
+    scored: Callable[[np.ndarray], np.ndarray],
+    shares: Sequence[float],
+    planted: np.ndarray | None,
+) -> list[Judged]:
+    """`scored`: circuits (way, …) to scores (question, way)."""
+    there, draw = np.isfinite(importance[TRUTH][0]), np.random.default_rng(0)
+    importance[CHANCE] = [np.where(there, draw.normal(size=there.shape), np.nan) for _ in importance[TRUTH]]
     made = []
     for name, found in importance.items():
         mean = np.mean(found, axis=0)
-        circuits = np.stack([circuit_of(mean, share) for share in SHARES])
-        scores = np.mean([edges.scored(circuits) for edges in plain], axis=0)
-        curve = [faithfulness(score, scores[0], scores[-1]) for score in scores]
-        right = float("nan") if planted is None else float(np.mean([auroc(own, planted) for own in found]))
-        made.append(Judged(name, right, cpr(SHARES, curve), cmd(SHARES, curve)))
+        scores = scored(np.stack([circuit_of(mean, share) for share in shares]))
+        right = None
+        if planted is not None:
+            each = np.array([[auroc(own, planted)] for own in found])
+            right = estimate(each, np.ones_like(each), resamples=RESAMPLES)
+        made.append(Judged(name, right, _area(cpr, shares, scores), _area(cmd, shares, scores)))
     return made
 
 
+def _area(measure: Callable[..., float], shares: Sequence[float], scores: np.ndarray) -> Estimate:
+    """CPR or CMD of mean scores (question, way), and of questions drawn with replacement."""
+
+    def of(chosen: np.ndarray) -> float:
+        mean = chosen.mean(0)
+        return measure(shares, [faithfulness(score, mean[0], mean[-1]) for score in mean])
+
+    draw = np.random.default_rng(0)
+    drawn = [of(scores[draw.integers(0, len(scores), len(scores))]) for _ in range(RESAMPLES)]
+    low, high = np.quantile(drawn, [0.025, 0.975])
+    return Estimate(of(scores), float(low), float(high), len(scores))
+
+
 def table(rows: list[Judged]) -> str:
+    shown = lambda e: "" if e is None else f"{e.value:.3f} [{e.low:.3f}, {e.high:.3f}]"
     lines = ["| method | AUROC ↑ | CPR ↑ | CMD ↓ |", "|---|---|---|---|"]
-    for row in rows:
-        right = "" if np.isnan(row.auroc) else f"{row.auroc:.3f}"
-        lines.append(f"| {row.method} | {right} | {row.cpr:.3f} | {row.cmd:.3f} |")
-    return "\n".join(lines)
+    return "\n".join([*lines, *(f"| {r.method} | {shown(r.auroc)} | {shown(r.cpr)} | {shown(r.cmd)} |" for r in rows)])
 
 
 def main() -> None:

@@ -1,4 +1,4 @@
-"""docs/results.md, from the result files alone."""
+"""docs/results.md, from the result files, and the marked tables of other pages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from benchmarks.tables import report_ali, report_pets, report_ranking, report_texts
+from benchmarks.tables import report_ali, report_inside, report_pets, report_ranking, report_texts
 from benchmarks.tables.scatter import scatter
 from whence.viz.charts import plain_bars
 
@@ -32,6 +32,7 @@ def write(results: Path, page: Path) -> None:
     }
     for name, row in held.items():
         lines += parts[name](row)
+    lines += report_inside.inside(page.parent)
     page.write_text("\n".join(lines).rstrip() + "\n")
     _figures(results, page.parent / "figures")
 

@@ -163,6 +163,7 @@ def _weights(place: Place) -> Iterator[Tensor]:
             "all tokens. whence.explain(…, at='heads') works there"
         )
     probabilities, values = place.mixing()
+    values = values.expand(len(probabilities), *values.shape[1:])  # heads may share one (Falcon)
     wide = wide_of(probabilities.device)
     gradient = None if place.gradient is None else place.gradient.reshape(-1, *place.gradient.shape[-2:])
     for head, weights in enumerate(probabilities):
