@@ -10,6 +10,7 @@ part of the tests. `--torch 2.13.0` stands in where the declared torch would bri
 from __future__ import annotations
 
 import argparse
+import os
 import re
 import subprocess
 import sys
@@ -38,7 +39,8 @@ def lowest(torch: str | None) -> list[str]:
 
 
 def call(*command: str | Path) -> str:
-    done = subprocess.run([str(part) for part in command], capture_output=True, text=True)
+    own = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}  # the sources are not the package
+    done = subprocess.run([str(part) for part in command], capture_output=True, text=True, env=own)
     if done.returncode:
         raise SystemExit(f"{' '.join(map(str, command))}\n{done.stdout[-2000:]}\n{done.stderr[-4000:]}")
     return done.stdout
