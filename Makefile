@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 STAMP  := $(VENV)/.installed
 DATA   ?= data
 
-.PHONY: demo test test-gpu check lint types zoo bench tables language docs dist clean help
+.PHONY: demo test test-gpu check lint types zoo bench tables language floors docs dist clean help
 
 help:            ## what can be made
 	@grep -E '^[a-z]+: .*##|^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*##/\t/' | expand -t 12
@@ -48,6 +48,9 @@ tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUI
 
 language: $(STAMP) ## language models against an answer key (DATA=, LLM= a folder); writes docs/results_language.md
 	$(BIN)/python -m benchmarks.language --data $(DATA) --model $(LLM)
+
+floors:          ## the wheel in empty environments: no extra, each extra, lowest and newest versions (TORCH=2.13.0)
+	$(PYTHON) -m tests.installed $(if $(TORCH),--torch $(TORCH))
 
 docs: $(VENV)/.docs ## the documentation site, strictly: no dead link, no page outside the menu; build/site/index.html
 	$(BIN)/python -m whence methods --markdown > docs/methods.md

@@ -30,7 +30,7 @@ from whence.runner.plan import weights_digests
 MARKS = "<!-- figures -->\n", "<!-- end of figures -->\n"
 ROWS = 2000
 SIZES = {"rows_per_shard": 64, "batch_tokens": 512}
-COMMAND = [sys.executable, "-P", "-c", "from whence.cli import main; main()", "run"]
+ENTRY = "from whence.cli import main; main()"
 OPTIONS = ["--method", "gi", "--quiet", "--rows-per-shard", "64", "--batch-tokens", "512"]
 
 
@@ -39,6 +39,9 @@ def main() -> None:
     arguments.add_argument("--flips", type=int, default=300)
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("--starts", type=int, default=2, help="Pairs of commands that start at once.")
+    arguments.add_argument(
+        "--luck", action="store_true", help="Only faults of the machine: clock, slow disk, full disk."
+    )
     arguments.add_argument("--write", type=Path, help="The page whose figures are replaced.")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:
@@ -47,7 +50,8 @@ def main() -> None:
         whole = work / "whole"
         whence.run(data, model="sentiment", out=whole, method="gi", progress=False, **SIZES)
         lines = []
-        for line in faults(work, data, whole, given):
+        lucky = bad_luck(work, data, whole) if given.luck else faults(work, data, whole, given)
+        for line in lucky:
             print(line, flush=True)
             lines.append(line)
     if given.write:
@@ -55,6 +59,22 @@ def main() -> None:
         before, after = page.split(MARKS[0])[0], page.split(MARKS[1])[1]
         table = ["| fault | tried | what came of it |", "|---|---|---|", *lines]
         given.write.write_text(before + MARKS[0] + "\n".join(table) + "\n" + MARKS[1] + after, encoding="utf-8")
+
+
+JUMPING = """
+import random, time
+real = time.time
+time.time = lambda: real() + random.uniform(-86400, 86400)
+time.time_ns = lambda: int(time.time() * 1e9)
+"""
+SLOW = """
+import os, time
+sync, rename = os.fsync, os.replace
+os.fsync = lambda *a: (time.sleep(0.3), sync(*a))[1]
+os.replace = lambda *a: (time.sleep(0.3), rename(*a))[1]
+"""
+FULL = 400_000
+"""Bytes of a disk that is too small for the run."""
 
 
 def faults(work: Path, data: Path, whole: Path, given: argparse.Namespace) -> Iterator[str]:
@@ -68,6 +88,16 @@ def faults(work: Path, data: Path, whole: Path, given: argparse.Namespace) -> It
     yield f"| the command is killed (SIGKILL), then typed again | {given.kills} kills | {killed} |"
     yield f"| two commands start at once on one folder | {given.starts} pairs | {together} |"
     yield f"| the command with 2 workers is ended by SIGTERM, by SIGKILL | 1 each | {orphans(work, data)} |"
+    yield from bad_luck(work, data, whole)
+
+
+def bad_luck(work: Path, data: Path, whole: Path) -> Iterator[str]:
+    """Faults of the machine, put in place before the command begins."""
+    jumped = kills(work / "clock", data, whole, 2, JUMPING)
+    yield f"| the clock jumps by up to a day, back and forth, at every look | 2 kills | {jumped} |"
+    slowed = kills(work / "slow", data, whole, 2, SLOW)
+    yield f"| every sync and every rename takes 0.3 s | 2 kills | {slowed} |"
+    yield f"| the disk has {FULL // 1000} kB, then room again | 1 | {filled(work, data, whole)} |"
 
 
 def row(fault: str, tried: int, noticed: int) -> str:
@@ -128,10 +158,11 @@ def weights(count: int) -> int:
     return noticed
 
 
-def started(data: Path, out: Path, *more: str) -> subprocess.Popen[str]:
+def started(data: Path, out: Path, *more: str, fault: str = "") -> subprocess.Popen[str]:
+    """The command; a `fault` is code that runs before it."""
     root = str(Path(whence.__file__).parents[1])
     return subprocess.Popen(
-        [*COMMAND, str(data), "--out", str(out), *OPTIONS, *more],
+        [sys.executable, "-P", "-c", fault + ENTRY, "run", str(data), "--out", str(out), *OPTIONS, *more],
         env={**os.environ, "PYTHONPATH": root},
         stdout=subprocess.DEVNULL,
         stderr=subprocess.PIPE,
@@ -147,10 +178,10 @@ def same(out: Path, whole: Path) -> str:
     return f"{lost} of {ROWS} rows lost, shards {'the same to the byte' if equal else 'NOT the same'}"
 
 
-def kills(work: Path, data: Path, whole: Path, count: int) -> str:
+def kills(work: Path, data: Path, whole: Path, count: int, fault: str = "") -> str:
     out, chance, done = work / "killed", random.Random(0), 0
     while done < count:
-        process = started(data, out)
+        process = started(data, out, fault=fault)
         have = len(list(out.glob("*.parquet")))
         while len(list(out.glob("*.parquet"))) <= have and process.poll() is None:  # not before it works
             time.sleep(0.01)
@@ -163,8 +194,28 @@ def kills(work: Path, data: Path, whole: Path, count: int) -> str:
             shutil.rmtree(out)
             if "0 of" not in found:
                 return found
-    assert started(data, out).wait() == 0
+    assert started(data, out, fault=fault).wait() == 0
     return same(out, whole)
+
+
+def filled(work: Path, data: Path, whole: Path) -> str:
+    """A disk of its own in memory, which takes the right to mount one. It grows after the run has found it full."""
+    disk = work / "disk"
+    disk.mkdir()
+    mount = ["mount", "-t", "tmpfs", "-o", f"size={FULL}", "whence", str(disk)]
+    if subprocess.run(mount, capture_output=True).returncode:
+        return "not tried: no right to mount a disk"
+    try:
+        first = started(data, disk / "out")
+        said = first.communicate()[1]
+        assert first.returncode == 2, said
+        assert "the disk is full" in said, said
+        done = len(list((disk / "out").glob("*.parquet")))
+        subprocess.run(["mount", "-o", "remount,size=64m", str(disk)], check=True)
+        assert started(data, disk / "out").wait() == 0
+        return f"said so after {done} shards; then {same(disk / 'out', whole)}"
+    finally:
+        subprocess.run(["umount", str(disk)], check=True)
 
 
 def pairs(work: Path, data: Path, whole: Path, count: int) -> str:

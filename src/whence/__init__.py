@@ -6,6 +6,7 @@
 'gorgeous'
 """
 
+import warnings
 from importlib import import_module
 from typing import Any
 
@@ -30,7 +31,7 @@ from whence.results import (
     Trace,
 )
 from whence.runner import explainer, run, show, summary, verify
-from whence.stamp import __version__
+from whence.stamp import __version__, untested
 from whence.verbs.attention import attention
 from whence.verbs.audit import audit
 from whence.verbs.cite import cite
@@ -44,6 +45,9 @@ from whence.verbs.replace import replace
 from whence.verbs.similarity import retrieve, similarity
 from whence.verbs.tcav import tcav
 from whence.verbs.tune import tune
+
+if said := untested():
+    warnings.warn(said, stacklevel=2)
 
 
 def __getattr__(name: str) -> Any:

@@ -34,8 +34,9 @@ def diagnose(work: Path) -> None:
 
 
 def concepts(work: Path) -> None:
-    good, bad = ["a gorgeous film", "a witty film", "so charming"], ["a dull film", "so tedious", "a slow mess"]
-    whence.tcav("sentiment", target="positive", examples=[TEXT], concept=good, counter=bad, runs=2, folds=2)
+    good = [f"a {word} film" for word in "gorgeous witty charming brilliant fine lovely".split()]
+    bad = [f"a {word} film" for word in "dull tedious slow boring stale tired".split()]
+    whence.tcav("sentiment", target="positive", examples=[TEXT, *good], concept=good, counter=bad, runs=3, folds=2)
 
 
 def shap(work: Path) -> None:

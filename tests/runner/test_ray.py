@@ -36,19 +36,19 @@ def cluster():
 
 def test_same_rows_and_a_killed_worker_is_replaced(cluster, tmp_path, monkeypatch):
     whence.run(TEXTS, model="sentiment", out=tmp_path / "local", **SMALL)
-    crews, killed = [], []
+    fleets, killed = [], []
 
-    class Crew(ray_executor._Crew):
+    class Fleet(ray_executor._Fleet):
         def reports(self, workers):
-            crews.append(self)
+            fleets.append(self)
             return super().reports(workers)
 
     def kill_one(done, total, rate):
         if done >= 32 and not killed:
-            killed.append(ray.get(crews[0].hands[0].actor.up.remote()))
+            killed.append(ray.get(fleets[0].members[0].actor.up.remote()))
             os.kill(killed[0], signal.SIGKILL)
 
-    monkeypatch.setattr(ray_executor, "_Crew", Crew)
+    monkeypatch.setattr(ray_executor, "_Fleet", Fleet)
     done = whence.run(
         TEXTS, model="sentiment", out=tmp_path / "ray", executor="ray", workers=2, progress=kill_one, **SMALL
     )

@@ -369,3 +369,13 @@ def test_standard_input_and_going_on_with_it(reviews, tmp_path):
 def test_a_folder_elsewhere_is_refused_with_what_to_type(use, kind):
     with pytest.raises(InputError, match="aws s3 sync FOLDER s3://bucket/out"):
         use(kind("s3://bucket/out"))
+
+
+def test_what_comes_before_the_first_row_is_said(tmp_path, capsys):
+    options = {"model": "sentiment", "method": "gi"}
+    whence.run(["a gem", "dull"], out=tmp_path / "loud", progress=True, **options)
+    said = [line.split("s  ", 1)[1] for line in capsys.readouterr().err.splitlines() if "s  " in line]
+    assert [line.split()[0] for line in said] == ["opening", "loading", "digests", "measuring", "explaining"]
+    assert said[1] == "loading sentiment"
+    whence.run(["a gem", "dull"], out=tmp_path / "quiet", progress=False, **options)
+    assert not capsys.readouterr().err

@@ -22,6 +22,7 @@ __all__ = [
     "adapter_files",
     "gguf_in",
     "has_sentence_modules",
+    "refuse_unsafe_modules",
     "saved_beside",
     "with_adapter",
 ]
@@ -164,6 +165,25 @@ def has_sentence_modules(source: str, revision: str | None = None) -> bool:
         return False
     kinds = [str(module.get("type", "")) for module in json.loads(path.read_text(encoding="utf-8"))]
     return any(kind.endswith((".Pooling", ".StaticEmbedding")) for kind in kinds)
+
+
+def refuse_unsafe_modules(source: str, revision: str | None, trust_remote_code: bool) -> None:
+    """Modules of a sentence model that sentence-transformers would import from beside it, or unpickle."""
+    path = _found(source, "modules.json", revision)
+    for module in json.loads(path.read_text(encoding="utf-8")) if path is not None else ():
+        kind, folder = str(module.get("type", "")), str(module.get("path", ""))
+        if not kind.startswith("sentence_transformers.") and not trust_remote_code:
+            raise ModelError(
+                f"{source!r} brings its own code ({kind}). Read it, then pass trust_remote_code=True if you want it to "
+                "run here."
+            )
+        prefix = f"{folder}/" if folder else ""
+        pickled = _found(source, f"{prefix}pytorch_model.bin", revision)
+        if pickled is not None and _found(source, f"{prefix}model.safetensors", revision) is None:
+            raise ModelError(
+                f"{prefix}pytorch_model.bin of {source!r} is pickled, and pickled weights can run code. Convert it: "
+                "sentence_transformers.SentenceTransformer(name).save(folder), then load the folder."
+            )
 
 
 POOLING: dict[str, Pooling] = {

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
+from pickle import UnpicklingError
 from types import SimpleNamespace
 from typing import Any
 
@@ -45,6 +46,7 @@ def load(
     revision: str | None = None,
     trust_remote_code: bool = False,
     allow_missing: bool = False,
+    allow_pickle: bool = False,
 ) -> AbstractAdapter:
     """Load a model: a bundled name, a hub id, a local folder, a module, `(module, tokenizer or processor)`, a pipeline.
 
@@ -56,8 +58,10 @@ def load(
 
     `device="auto"` spreads a model that is too large for one device over all of them, with accelerate.
 
-    Weights are read from safetensors only. Code from the hub runs only with `trust_remote_code=True`. Weights that the
-    files do not have would be random numbers: they are an error, unless `allow_missing=True`.
+    Weights are read from safetensors only; with `allow_pickle=True` also from .bin files, of which torch unpickles
+    tensors and nothing else. Code that comes with a model, from the hub or in its folder, runs only with
+    `trust_remote_code=True`. Weights that the files do not have would be random numbers: they are an error, unless
+    `allow_missing=True`.
     """
     model, task = _held_by(model, task)
     loaded = isinstance(model, (AbstractAdapter, nn.Module, tuple, list))
@@ -83,14 +87,15 @@ def load(
             "(module, tokenizer)"
         )
     try:
-        return _named(str(model), task, (device, _dtype(dtype), revision, trust_remote_code, allow_missing), options)
-    except (json.JSONDecodeError, struct.error, SafetensorError) as error:
+        read = (device, _dtype(dtype), revision, trust_remote_code, allow_missing, allow_pickle)
+        return _named(str(model), task, read, options)
+    except (json.JSONDecodeError, struct.error, SafetensorError, UnpicklingError) as error:
         raise ModelError(f"{str(model)!r} has a file that can't be read: {_first_line(error)}") from error
 
 
 def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str, Any]) -> AbstractAdapter:
     """What a folder or a repository holds: an adapter, an embedder, or a model."""
-    device, dtype, revision, trust, _ = read
+    device, dtype, revision, trust, _, _ = read
     if revision is not None and (name in BUNDLED or Path(name).expanduser().exists()):
         raise InputError(f"revision={revision!r} is one of a repository of the hub, and {name!r} is here: leave it out")
     files = _adapter_in(name)
@@ -110,6 +115,7 @@ def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str
                 return _adapted(files, task, read, options)
             if is_local or task is not None or not doors.has_sentence_modules(name, revision):
                 raise
+    doors.refuse_unsafe_modules(name, revision, trust)
     module: Any = sentences.opened(name, device, dtype, revision, trust)
     kind = sentences.SentenceEmbedder
     return kind(module, module.tokenizer, name=name, **_fitting(kind, options))
@@ -126,9 +132,9 @@ def _adapted(
     files: doors.AdapterFiles, task: str | None, read: tuple[Any, ...], options: dict[str, Any]
 ) -> AbstractAdapter:
     """The model that an adapter is for, with the adapter, and what reads for either of them."""
-    device, dtype, _, trust, allow_missing = read
+    device, dtype, _, trust, allow_missing, allow_pickle = read
     base, kind, source, hub = _from_files(
-        files.base, task or files.task, device, dtype, files.base_revision, trust, allow_missing, files
+        files.base, task or files.task, device, dtype, files.base_revision, trust, allow_missing, allow_pickle, files
     )
     module = doors.with_adapter(base, files)
     try:
@@ -257,6 +263,7 @@ def _from_files(
     revision: str | None,
     trust_remote_code: bool,
     allow_missing: bool,
+    allow_pickle: bool,
     adapter: doors.AdapterFiles | None = None,
 ) -> tuple[nn.Module, type[AbstractAdapter], str, dict[str, Any]]:
     """The module, its kind, where its files are and how they are read. What an `adapter` brings is not missing."""
@@ -269,7 +276,10 @@ def _from_files(
     sizes: dict[str, Any] = {"device_map": AUTO} if device == AUTO else {}
     if device == AUTO:
         need("accelerate", "", f"device={AUTO!r}")
-    _refuse_pickled(source, name, options)
+    if not allow_pickle:
+        _refuse_pickled(source, name, options)
+    # None: safetensors where there are some, else .bin, read with weights_only.
+    safe = None if allow_pickle else packed is None
     try:
         config = transformers.AutoConfig.from_pretrained(source, **options)
         if adapter is not None and adapter.labels not in (None, config.num_labels):
@@ -279,7 +289,7 @@ def _from_files(
         auto, kind = _auto_class(config, task, name)
         with _quiet():
             module, info = getattr(transformers, auto).from_pretrained(
-                source, dtype=dtype, use_safetensors=packed is None, output_loading_info=True, **sizes, **options
+                source, dtype=dtype, use_safetensors=safe, output_loading_info=True, **sizes, **options
             )
     except (OSError, ValueError) as error:
         raise _not_loaded(name, error) from error
@@ -313,7 +323,8 @@ def _refuse_pickled(source: str, name: str, options: dict[str, Any]) -> None:
     if other:
         raise ModelError(
             f"the index of {name!r} names {_some(other)}, and weights are read from .safetensors only: pickled ones "
-            "can run code. Convert it once with model.save_pretrained(folder), then load the folder."
+            "can run code. Convert it once with model.save_pretrained(folder), then load the folder; or pass "
+            "allow_pickle=True, if you trust its source."
         )
 
 
@@ -397,7 +408,7 @@ def _not_loaded(name: str, error: Exception) -> ModelError:
     if "safetensors" in message:
         return ModelError(
             f"{name!r} has no safetensors weights, and pickled weights can run code. Convert it once with "
-            "model.save_pretrained(folder), then load the folder."
+            "model.save_pretrained(folder), then load the folder; or pass allow_pickle=True, if you trust its source."
         )
     if "trust_remote_code" in message:
         return ModelError(

@@ -14,9 +14,9 @@ whichever process explains it, however often the run was interrupted.
 """
 
 from whence.runner.launch import Run, run
-from whence.runner.mapping import Explainer, explainer
+from whence.runner.mapping import BatchExplainer, explainer
 from whence.runner.show import show
 from whence.runner.summary import Summary, summary
 from whence.runner.verify import Verification, verify
 
-__all__ = ["Explainer", "Run", "Summary", "Verification", "explainer", "run", "show", "summary", "verify"]
+__all__ = ["BatchExplainer", "Run", "Summary", "Verification", "explainer", "run", "show", "summary", "verify"]

@@ -16,6 +16,7 @@ from uuid import uuid4
 
 from whence.core.recipe import Recipe
 from whence.data import AbstractDataset, open_dataset
+from whence.data.remote import is_remote, shown_address
 from whence.data.rows import Columns, Row, rows
 from whence.errors import InputError, UnknownNameError, WhenceError
 from whence.extras import need_parquet
@@ -31,7 +32,7 @@ from whence.runner.attempts import note_of, notes
 from whence.runner.encoding import Encoder
 from whence.runner.local import LocalExecutor
 from whence.runner.manifest import SHOWN, Journal, Manifest, ShardReport, folder_of, locked
-from whence.runner.meter import Meter, duration
+from whence.runner.meter import Meter, duration, speaker
 from whence.runner.plan import Plan, Shard, cut, difference, digest_of, stamp, weights_digests
 from whence.runner.preflight import SAMPLE, Forecast, forecast, suggested
 from whence.runner.ray_executor import RayExecutor
@@ -150,9 +151,12 @@ def run(
     check("rows_per_shard", rows_per_shard, Count | None, "run")
     check("batch_tokens", batch_tokens, Count | None, "run")
     check("limit", limit, Count | None, "run")
+    say = speaker(progress)
+    say(f"opening {_called(data)}")
     source = open_dataset(
         data, split=split, subset=subset, wanted=[c for c in (text, text_pair, id_column, target_column) if c]
     )
+    say(f"loading {_called(model)}")
     adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
     chosen = as_method(method, **options)
     columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
@@ -167,6 +171,7 @@ def run(
     encoding = {"truncate": truncate, **({"generate": written} if written is not None else {})}
     if isinstance(target, list | tuple):
         raise InputError("one target for each row stands in a column: pass target_column='…'")
+    say(f"digests of data and weights, on {adapter.device}")
     weights = weights_digests(adapter)
     settings = {
         "data": source.fingerprint(),
@@ -198,6 +203,8 @@ def run(
     if not sample:
         raise InputError(f"{source.name!r} holds no rows")
     if manifest is None:
+        if batch_tokens is None or rows_per_shard is None:
+            say(f"measuring {len(sample)} rows: how many tokens make a good batch?")
         encoded = Encoder(adapter, encoding)(sample)
         plan = suggested(
             adapter, chosen, encoded, batch_tokens=batch_tokens, rows_per_shard=rows_per_shard, scores=scores
@@ -206,11 +213,20 @@ def run(
     job = replace(job, plan=manifest.plan)
     count = source.count()
     total = count if limit is None else min(limit, count) if count is not None else None
+    plan, many = manifest.plan, "rows" if total is None else f"{total:,} rows"
+    say(f"explaining {many}, {plan.batch_tokens:,} tokens a batch, {plan.rows_per_shard:,} rows a shard")
     if dry_run:
         return Run(out, estimate=forecast(job, adapter, sample, total))
     launch = _Launch(job, adapter, source, columns, limit, total, manifest, given)
     takes = {"cpus": worker_cpus, "gpus": worker_gpus} if executor == "ray" else {}
     return launch.go(EXECUTORS[executor](workers, **takes), progress)
+
+
+def _called(thing: Any) -> str:
+    """A name as it was typed, without what may be secret in an address; a type where there is none."""
+    if not isinstance(thing, str | Path):
+        return f"a {type(thing).__name__}"
+    return shown_address(str(thing)) if is_remote(str(thing)) else str(thing)
 
 
 def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter) -> Columns:

@@ -23,7 +23,7 @@ from whence.runner.encoding import Encoder
 from whence.runner.shards import schema, table_of
 from whence.runner.window import WindowExplainer, check_kind
 
-__all__ = ["Explainer", "explainer"]
+__all__ = ["BatchExplainer", "explainer"]
 
 UNKNOWN = ("row",)
 """Columns of a run that a batch can't have: only who sees the whole data set can number its rows."""
@@ -49,7 +49,7 @@ def explainer(
     generate: Generate | None = None,
     model_options: dict[str, Any] | None = None,
     **options: Any,
-) -> Explainer:
+) -> BatchExplainer:
     """A function from a batch of rows to their explanations, for `map_batches`, `mapInArrow` and `map_partitions`.
 
     It takes a table or record batch of pyarrow, a frame of pandas, columns in a dict, or an iterator of any of them,
@@ -70,7 +70,7 @@ def explainer(
         model = str(model)
     elif model_options:
         raise InputError("model_options are for a model given by name, and this one is in memory: leave them out")
-    return Explainer(
+    return BatchExplainer(
         model=model if isinstance(model, str) else load(model),
         method=as_method(method, **options),
         columns=Columns(text, text_pair, id_column, target_column),
@@ -85,7 +85,7 @@ def explainer(
 
 
 @dataclass(frozen=True)
-class Explainer:
+class BatchExplainer:
     """What `explainer` gives."""
 
     model: Any

@@ -11,7 +11,9 @@ from typing import Any
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 
-__all__ = ["Meter", "left"]
+from whence.viz.terminal import printable
+
+__all__ = ["Meter", "left", "speaker"]
 
 LINE_EVERY = 10.0
 
@@ -38,6 +40,18 @@ def duration(seconds: float) -> str:
     if seconds < 3600:
         return f"{seconds / 60:.0f} min"
     return f"{seconds / 3600:.1f} h" if seconds < 172800 else f"{seconds / 86400:.1f} days"
+
+
+def speaker(show: bool | Callable[[int, int | None, float], Any] | None) -> Callable[[str], None]:
+    """Says what a run is about to do before its first row: a line on standard error, to those who want progress."""
+    begun = time.monotonic()
+    is_heard = show is True or (show is None and Console(stderr=True).is_terminal)
+
+    def say(what: str) -> None:
+        if is_heard:
+            print(f"{time.monotonic() - begun:5.1f} s  {printable(what)}", file=sys.stderr, flush=True)
+
+    return say
 
 
 class Meter:

@@ -69,7 +69,7 @@ class RayExecutor:
         started = not ray.is_initialized()
         if started:
             ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-        crew: _Crew | None = None
+        fleet: _Fleet | None = None
         try:
             # Tokenising in a thread: an actor may use no more cores than it asked for.
             job = replace(job, encode_in_process=False)
@@ -78,13 +78,13 @@ class RayExecutor:
             packed = job if isinstance(job.model, str) else ray.put(job)
             needs = self.needs(job, adapter)
             actor = ray.remote(**needs, scheduling_strategy="SPREAD")(Worker)
-            crew = _Crew(ray, lambda: actor.remote(packed, needs["num_gpus"] > 0), iter(shards), needs)
-            for report in crew.reports(self.workers or room(needs, ray.cluster_resources())):
+            fleet = _Fleet(ray, lambda: actor.remote(packed, needs["num_gpus"] > 0), iter(shards), needs)
+            for report in fleet.reports(self.workers or room(needs, ray.cluster_resources())):
                 yield report
                 progress(report.rows)
         finally:
-            if crew is not None:
-                crew.end()
+            if fleet is not None:
+                fleet.end()
             if started:
                 ray.shutdown()
 
@@ -108,7 +108,7 @@ def room(needs: dict[str, float], have: dict[str, float]) -> int:
 
 
 @dataclass(eq=False)
-class _Hand:
+class _Member:
     """An actor and what it has been given."""
 
     actor: Any
@@ -120,15 +120,15 @@ class _Hand:
 
 
 @dataclass
-class _Crew:
+class _Fleet:
     """Shards handed to actors as these come free."""
 
     ray: Any
     make: Callable[[], Any]
     shards: Iterator[Shard]
     needs: dict[str, float]
-    hands: list[_Hand] = field(default_factory=list)
-    waiting: dict[Any, tuple[_Hand, Shard | None]] = field(default_factory=dict)
+    members: list[_Member] = field(default_factory=list)
+    waiting: dict[Any, tuple[_Member, Shard | None]] = field(default_factory=dict)
     """What was asked of whom: to explain a shard, or to come up."""
     again: list[Shard] = field(default_factory=list)
     """Shards whose actor died."""
@@ -140,7 +140,7 @@ class _Crew:
         told = False
         while self.has_more or self.again or any(shard for _, shard in self.waiting.values()):
             ready, _ = self.ray.wait(list(self.waiting), num_returns=1, timeout=QUIET)
-            if not (ready or told or any(hand.is_up for hand in self.hands)):
+            if not (ready or told or any(member.is_up for member in self.members)):
                 told = True
                 takes = f"{self.needs['num_cpus']:g} CPUs and {self.needs['num_gpus']:g} GPUs"
                 print(f"waiting for the cluster: it has no room for a worker of {takes} yet", file=sys.stderr)
@@ -152,8 +152,8 @@ class _Crew:
 
     def _answer(self, reference: Any) -> ShardReport | None:
         """What an actor answered; None if it only came up, or died."""
-        hand, shard = self.waiting.pop(reference)
-        hand.held -= shard is not None
+        member, shard = self.waiting.pop(reference)
+        member.held -= shard is not None
         try:
             found = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
@@ -161,26 +161,26 @@ class _Crew:
         except self.ray.exceptions.RayError:  # the actor, its process, its machine or the way to it is gone
             if shard is not None:
                 self.again.append(shard)
-            self._replace(hand)
+            self._replace(member)
             return None
         if shard is None:
-            hand.is_up, hand.stillborn = True, 0
+            member.is_up, member.stillborn = True, 0
             return None
         return found  # type: ignore[no-any-return]
 
     def _hire(self, stillborn: int) -> None:
-        hand = _Hand(self.make(), stillborn)
-        self.hands.append(hand)
-        self.waiting[hand.actor.up.remote()] = hand, None
+        member = _Member(self.make(), stillborn)
+        self.members.append(member)
+        self.waiting[member.actor.up.remote()] = member, None
 
-    def _replace(self, hand: _Hand) -> None:
+    def _replace(self, member: _Member) -> None:
         """Once for each death, however many shards it had."""
-        if hand.is_dead:
+        if member.is_dead:
             return
-        hand.is_dead = True
-        self.hands.remove(hand)
-        self.ray.kill(hand.actor)  # one that can't be reached may still be at work
-        stillborn = 0 if hand.is_up else hand.stillborn + 1
+        member.is_dead = True
+        self.members.remove(member)
+        self.ray.kill(member.actor)  # one that can't be reached may still be at work
+        stillborn = 0 if member.is_up else member.stillborn + 1
         if stillborn == TRIES:
             raise ModelError(f"a worker died {TRIES} times before it had loaded the model: out of memory?")
         self._hire(stillborn)
@@ -188,10 +188,10 @@ class _Crew:
     def _feed(self) -> None:
         """Every actor that is up has a few shards: one that it works on, one that is there when it is done."""
         for limit in range(1, IN_FLIGHT + 1):
-            for hand in self.hands:
-                if hand.is_up and hand.held < limit and (shard := self._next()) is not None:
-                    self.waiting[hand.actor.explain.remote(shard)] = hand, shard
-                    hand.held += 1
+            for member in self.members:
+                if member.is_up and member.held < limit and (shard := self._next()) is not None:
+                    self.waiting[member.actor.explain.remote(shard)] = member, shard
+                    member.held += 1
 
     def _next(self) -> Shard | None:
         if self.again:
@@ -201,5 +201,5 @@ class _Crew:
         return shard
 
     def end(self) -> None:
-        for hand in self.hands:
-            self.ray.kill(hand.actor)
+        for member in self.members:
+            self.ray.kill(member.actor)

@@ -9,7 +9,7 @@ import pytest
 
 from whence.errors import ModelError
 from whence.runner.plan import Shard
-from whence.runner.ray_executor import _Crew
+from whence.runner.ray_executor import _Fleet
 
 NEEDS = {"num_cpus": 1, "num_gpus": 0}
 
@@ -49,7 +49,7 @@ class Machine:
 
 
 class MadeUp:
-    """What `_Crew` uses of Ray. `lives` are, actor by actor, answers before it dies; None: it never starts."""
+    """What `_Fleet` uses of Ray. `lives` are, actor by actor, answers before it dies; None: it never starts."""
 
     class exceptions:
         RayError, RayTaskError = (Died, Failed), Failed
@@ -81,11 +81,11 @@ class MadeUp:
 
 
 def explained(ray: MadeUp, shards: int, workers: int) -> list[int]:
-    crew = _Crew(ray, ray.make, iter([Shard(n, []) for n in range(shards)]), NEEDS)
+    fleet = _Fleet(ray, ray.make, iter([Shard(n, []) for n in range(shards)]), NEEDS)
     try:
-        return list(crew.reports(workers))
+        return list(fleet.reports(workers))
     finally:
-        crew.end()
+        fleet.end()
 
 
 def test_shards_of_a_lost_machine_go_to_those_that_are_left():
