@@ -103,6 +103,4 @@ def test_the_same_weight_has_the_same_colour_in_every_head(opened):
         ".filter((_, i) => i % 4 === 3)))"
     )
     assert strongest[1] == 255
-    assert (
-        abs(strongest[0] - 255 * (1 / 8) ** 0.5) <= 1
-    )  # the root lifts weak attention; rounded twice
+    assert abs(strongest[0] - 255 * (1 / 8) ** 0.5) <= 1  # the root lifts weak attention; rounded twice

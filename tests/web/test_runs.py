@@ -48,7 +48,14 @@ def get(out, sentiment):
 def test_list(get):
     first, second = get("/api/runs").json()
     assert first.pop("method") in ("lrp", "exact")
-    assert first == {"name": "explained", "rows": 24, "failed": 2, "complete": True, "labelled": False, "model": "sentiment"}
+    assert first == {
+        "name": "explained",
+        "rows": 24,
+        "failed": 2,
+        "complete": True,
+        "labelled": False,
+        "model": "sentiment",
+    }
     assert second["name"] == "explained-2"
     assert get("/api/info").json()["runs"] == ["explained", "explained-2"]
 
