@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["Piece", "percent", "verdict"]
+__all__ = ["Phrase", "percent", "verdict"]
 
 Kind = Literal["", "said", "target", "for", "against"]
 MOST = 3
@@ -24,14 +24,14 @@ EDGES = ".,;:!?\"'()[]{}`´…–—-«»“”‘’"
 DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "centre", "right")
 
 
-class Piece(NamedTuple):
+class Phrase(NamedTuple):
     """A stretch of the sentence, and what it is: the prediction, the target, a reason, or nothing but words."""
 
     text: str
     kind: Kind = ""
 
 
-def verdict(exp: Explanation) -> tuple[Piece, ...]:
+def verdict(exp: Explanation) -> tuple[Phrase, ...]:
     """The sentence in pieces, so that a page can colour it; joined, it is plain text.
 
     Reasons are words (tokens where there are none) without special tokens, thirds of a picture, moments of a sound: up
@@ -47,19 +47,19 @@ def verdict(exp: Explanation) -> tuple[Piece, ...]:
     return (*_prediction(exp), *_reasons(exp), *_note(exp))
 
 
-def _prediction(exp: Explanation) -> list[Piece]:
+def _prediction(exp: Explanation) -> list[Phrase]:
     """What the model says; where something else is explained, that as the beginning of a sentence of its own."""
     label = exp.prediction.label
     if not label:
-        return [Piece("For "), Piece(shown(exp.target) or "this score", "target")]
+        return [Phrase("For "), Phrase(shown(exp.target) or "this score", "target")]
     shares = exp.prediction.probabilities
     sure = f" ({percent(shares[0])})" if shares and math.isfinite(shares[0]) else ""
-    said = [Piece("The model says "), Piece(shown(label), "said"), *([Piece(sure)] if sure else [])]
+    said = [Phrase("The model says "), Phrase(shown(label), "said"), *([Phrase(sure)] if sure else [])]
     if exp.target == label or not exp.target:
         return said
     if _against(exp):
-        return [*said, Piece(f" rather than {_against(exp)}")]
-    return [*said, Piece(". For "), Piece(shown(exp.target), "target")]
+        return [*said, Phrase(f" rather than {_against(exp)}")]
+    return [*said, Phrase(". For "), Phrase(shown(exp.target), "target")]
 
 
 def _against(exp: Explanation) -> str:
@@ -68,37 +68,37 @@ def _against(exp: Explanation) -> str:
     return shown(exp.target.removeprefix(begin)) if exp.prediction.label and exp.target.startswith(begin) else ""
 
 
-def _reasons(exp: Explanation) -> list[Piece]:
+def _reasons(exp: Explanation) -> list[Phrase]:
     names, scores = _features(exp)
     order = np.argsort(-scores, kind="stable")
     top, bottom = (float(scores[order[0]]), float(scores[order[-1]])) if len(order) else (0.0, 0.0)
     label = exp.prediction.label
     other = not label or (exp.target not in (label, "") and not _against(exp))
     if max(top, -bottom) <= 0:
-        return [Piece(" this method names no reason." if other else "; this method names no reason.")]
+        return [Phrase(" this method names no reason." if other else "; this method names no reason.")]
     fors = _named(names, scores, order, top) if top > 0 else []
     against = _named(names, -scores, order[::-1], -bottom) if -bottom > 0 else []
     if not exp.class_specific:
         lead = " alone this method has nothing to say. " if other else ". "
-        return [Piece(lead), *_listed(fors, ""), Piece(f" {_verb('stand', fors)} out, whatever the target.")]
+        return [Phrase(lead), *_listed(fors, ""), Phrase(f" {_verb('stand', fors)} out, whatever the target.")]
     if not fors or top < NOTABLE * -bottom:  # nothing speaks for it to speak of
         lead = " speaks little; against it " if other else ", although little speaks for it; "
         verb = _verb("speak", against) if other else f"{_verb('pull', against)} the other way"
-        return [Piece(lead), *_listed(against, "against"), Piece(f" {verb}.")]
-    made = [Piece(f" {_verb('speak', fors)} mainly " if other else ", mainly because of "), *_listed(fors, "for")]
+        return [Phrase(lead), *_listed(against, "against"), Phrase(f" {verb}.")]
+    made = [Phrase(f" {_verb('speak', fors)} mainly " if other else ", mainly because of "), *_listed(fors, "for")]
     if -bottom < NOTABLE * top:
-        return [*made, Piece(".")]
+        return [*made, Phrase(".")]
     tail = f" {_verb('speak', against)} against it." if other else f" {_verb('pull', against)} the other way."
-    return [*made, Piece("; "), *_listed(against, "against"), Piece(tail)]
+    return [*made, Phrase("; "), *_listed(against, "against"), Phrase(tail)]
 
 
-def _note(exp: Explanation) -> list[Piece]:
+def _note(exp: Explanation) -> list[Phrase]:
     """What a reader must know to judge the sentence: that most of the scores are not at the words."""
     sizes = np.abs(np.nan_to_num(exp.scores.reshape(-1).astype(np.float64)))
     if not any(exp.special) or len(exp.special) != len(sizes) or not sizes.sum():
         return []
     share = float(sizes[np.array(exp.special)].sum() / sizes.sum())
-    return [Piece(f" {percent(share)} of this method's scores lie at special tokens.")] if share > 0.5 else []
+    return [Phrase(f" {percent(share)} of this method's scores lie at special tokens.")] if share > 0.5 else []
 
 
 def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
@@ -167,12 +167,12 @@ def _named(names: list[str], scores: np.ndarray, order: np.ndarray, most: float)
     return kept
 
 
-def _listed(names: list[str], kind: Kind) -> list[Piece]:
-    made: list[Piece] = []
+def _listed(names: list[str], kind: Kind) -> list[Phrase]:
+    made: list[Phrase] = []
     for n, name in enumerate(names):
         if n:
-            made.append(Piece(" and " if n == len(names) - 1 else ", "))
-        made.append(Piece(name, kind))
+            made.append(Phrase(" and " if n == len(names) - 1 else ", "))
+        made.append(Phrase(name, kind))
     return made
 
 

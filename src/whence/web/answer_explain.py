@@ -24,7 +24,7 @@ from whence.web.refusals import ApiError, logged, of_library
 from whence.web.requests import ContrastBody, ExplainRequest
 from whence.web.settings import Limits
 
-__all__ = ["Asked", "answered", "answered_together", "checked", "compared", "likeness", "one_by_one"]
+__all__ = ["AskedFor", "answered", "answered_together", "checked", "compared", "likeness", "one_by_one"]
 
 T = TypeVar("T")
 log = logging.getLogger("whence.web")
@@ -90,17 +90,17 @@ def answered_together(
 ) -> list[dict[str, Any] | Exception]:
     """Answers to requests of one likeness, from one call for each method; or what is wrong with a request."""
     begun = time.perf_counter()
-    asked = [_attempt(lambda: Asked.by(request, catalogue, limits)) for request in requests]
-    good = [one for one in asked if isinstance(one, Asked)]
+    asked = [_attempt(lambda: AskedFor.by(request, catalogue, limits)) for request in requests]
+    good = [one for one in asked if isinstance(one, AskedFor)]
     if len(good) > 1:
         try:
             made = _in_one_call(good)
             answers = iter([_answer(one.request, exps, [], begun) for one, exps in zip(good, made, strict=True)])
-            return [next(answers) if isinstance(one, Asked) else one for one in asked]
+            return [next(answers) if isinstance(one, AskedFor) else one for one in asked]
         except Exception as error:  # whose it is shows when each is by itself
             log.debug("a batch of %d failed: %r", len(good), error)
     return [
-        _attempt(lambda: answered(request, catalogue, limits)) if isinstance(one, Asked) else one
+        _attempt(lambda: answered(request, catalogue, limits)) if isinstance(one, AskedFor) else one
         for request, one in zip(requests, asked, strict=True)
     ]
 
@@ -113,7 +113,7 @@ def _attempt(work: Callable[[], T]) -> T | Exception:
 
 
 @dataclass(frozen=True)
-class Asked:
+class AskedFor:
     """A request, and what it comes to for its model."""
 
     request: ExplainRequest
@@ -138,7 +138,7 @@ class Asked:
         return cls(request, adapter, item, targets, options)
 
 
-def _in_one_call(asked: Sequence[Asked]) -> list[list[Explanation]]:
+def _in_one_call(asked: Sequence[AskedFor]) -> list[list[Explanation]]:
     """Explanations of several requests of one likeness: by request, then by target, then by method."""
     first = asked[0]
     items = [one.item for one in asked for _ in one.targets]
@@ -152,7 +152,7 @@ def _in_one_call(asked: Sequence[Asked]) -> list[list[Explanation]]:
 
 def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> tuple[Comparison, list[dict[str, str]]]:
     """Explanations by target and method, and the methods that failed. At least one did not."""
-    asked = Asked.by(request, catalogue, limits)
+    asked = AskedFor.by(request, catalogue, limits)
     made: dict[str, list[Explanation]] = {}
     failures: list[tuple[str, ApiError]] = []
     for method, found in one_by_one(asked, request.methods):
@@ -166,7 +166,7 @@ def compared(request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> t
     return Comparison(tuple(ordered)), [{"method": m, "message": e.message} for m, e in failures]
 
 
-def one_by_one(asked: Asked, methods: Sequence[str]) -> Iterator[tuple[str, list[Explanation] | ApiError]]:
+def one_by_one(asked: AskedFor, methods: Sequence[str]) -> Iterator[tuple[str, list[Explanation] | ApiError]]:
     """Each method's explanations, one for each target, as soon as they are there; or why there are none."""
     for method in dict.fromkeys(methods):
         try:

@@ -16,7 +16,7 @@ from whence.models.example import Example
 from whence.models.targets import contrast
 from whence.results import Explanation
 from whence.results.explanation_files import to_wire
-from whence.web.answer_explain import Asked, one_by_one
+from whence.web.answer_explain import AskedFor, one_by_one
 from whence.web.catalogue import Catalogue, is_slow
 from whence.web.inputs import input_of
 from whence.web.refusals import ApiError, of_library
@@ -33,7 +33,7 @@ OFTEN = 0.2
 def streamed(request: StreamRequest, catalogue: Catalogue, limits: Limits, tell: Tell) -> None:
     """Tell the answer of /api/stream, event by event; quick methods come first."""
     begun = time.perf_counter()
-    asked = Asked.by(request, catalogue, limits)
+    asked = AskedFor.by(request, catalogue, limits)
     made: dict[str, list[Explanation]] = {}
     failures: list[ApiError] = []
     ordered = sorted(dict.fromkeys(request.methods), key=is_slow)
@@ -57,7 +57,7 @@ def streamed(request: StreamRequest, catalogue: Catalogue, limits: Limits, tell:
     tell({"event": "done", "seconds": round(time.perf_counter() - begun, 4)})
 
 
-def _judged(asked: Asked, made: dict[str, list[Explanation]], tell: Tell) -> None:
+def _judged(asked: AskedFor, made: dict[str, list[Explanation]], tell: Tell) -> None:
     """How faithful each method's explanation of the first target is, and how much they agree."""
     adapter = asked.adapter
     scores = {method: found[0].scores for method, found in made.items()}

@@ -12,6 +12,7 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from whence.models.writing import CausalLM
 from whence.web.catalogue import Catalogue, kind_of
 from whence.web.settings import Limits
 
@@ -86,8 +87,14 @@ SPECIAL = {"/api/write": "WriteRequest", "/api/cite": "CiteRequest", "/api/simil
 
 def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
     """Addresses that only some models are for: those models by name; where there is none, the address is left out."""
+    served = {name: catalogue.model(name) for name in catalogue}
+    able_to = {
+        "/api/similarity": [name for name, model in served.items() if kind_of(model) == "pair"],
+        "/api/write": [name for name, model in served.items() if model.writes],
+        "/api/cite": [name for name, model in served.items() if isinstance(model, CausalLM)],
+    }
     for path, schema in SPECIAL.items():
-        able = [n for n in catalogue if (kind_of(m := catalogue.model(n)) == "pair" if "sim" in path else m.writes)]
+        able = able_to[path]
         if able:
             document["components"]["schemas"][schema]["properties"]["model"]["enum"] = able
         else:

@@ -37,7 +37,7 @@
   function words(exp) {
     const parts = tokens(exp);
     return exp.words.map((word) => ({
-      gap: parts[word.tokens[0]].gap,
+      gap: parts[word.tokens[0]].gap + /^\s*/.exec(exp.tokens[word.tokens[0]])[0], // some tokens begin with their space
       text: visible(word.text),
       special: parts[word.tokens[0]].special,
       tokens: word.tokens,

@@ -28,8 +28,9 @@
       const { gap, text, special } = parts[i];
       const name = special ? "bdi" : "span";
       const kind = `w-t ${special ? "w-s " : ""}${whence.shade(scores[i], scale)}`;
+      const blank = text.trim() ? "" : ' aria-label="white space"';
       html[i] =
-        `${escaped(gap)}<${name} role="option" aria-selected="false" class="${kind}">${escaped(text)}</${name}>`;
+        `${escaped(gap)}<${name} role="option" aria-selected="false"${blank} class="${kind}">${escaped(text)}</${name}>`;
     }
     root.innerHTML = html.join("");
     const spans = Array.from(root.children);

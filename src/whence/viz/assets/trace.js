@@ -25,7 +25,8 @@
       const html = own.map(([gap, text, start, stop, row, special]) => {
         const base = `w-t${special ? " w-s" : ""}${text ? "" : " w-void"}`;
         const i = cells.push({ text, start, stop, row, base, passage: n, name }) - 1;
-        return `${whence.escaped(gap)}<span role="option" aria-selected="false" class="${base}" data-i="${i}">${whence.escaped(text)}</span>`;
+        const blank = text.trim() ? "" : ' aria-label="white space"';
+        return `${whence.escaped(gap)}<span role="option" aria-selected="false"${blank} class="${base}" data-i="${i}">${whence.escaped(text)}</span>`;
       });
       const isOwn = n === data.passages.length - 1;
       const label = isOwn ? "Written: choose what is explained" : `${name}: choose a word to see what it served`;

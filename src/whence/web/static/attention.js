@@ -23,7 +23,7 @@ export async function attention(view, input) {
   held.set(0, Promise.resolve(unpacked(first)));
   quiet();
   const root = el("div", { class: "w-board", id: "heads" });
-  view.replaceChildren(root);
+  view.replaceChildren(el("h2", { class: "w-unseen", text: "Attention" }), root);
   heads(root, {
     // layers differ in their heads only where an encoder meets a decoder; ranks know all of them
     layers: Array.from({ length: first.layers }, (_, layer) => ({

@@ -27,7 +27,7 @@ export async function pairs(view, state, given) {
 export function mounted(view, html, live) {
   const box = el("div", { class: "w-board" });
   box.innerHTML = html;
-  view.replaceChildren(box);
+  view.replaceChildren(el("h2", { class: "w-unseen", text: "Where it came from" }), box);
   live(box.firstElementChild);
   return box;
 }

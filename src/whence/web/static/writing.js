@@ -61,7 +61,7 @@ export async function writing(view, info, state, given) {
 function traced(view, info, { data }, asked) {
   const root = el("div", { class: "w-trace", id: "whence-trace" });
   const below = el("div", { class: "w-board" });
-  view.replaceChildren(root, rather(data, asked, info, below), below);
+  view.replaceChildren(el("h2", { class: "w-unseen", text: "Where it came from" }), root, rather(data, asked, info, below), below);
   whence.trace(root, data);
 }
 
