@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Target, Task, app, target_of
-from whence.cli.screen import show
+from whence.cli.command import Column, Device, Dtype, Font, Remote, Target, Task, app, target_of
+from whence.cli.screen import show, write
 
 __all__ = ["patch"]
 
@@ -27,6 +27,8 @@ def patch(
     into: Annotated[str, typer.Option(help="The run that is patched: clean or corrupt.")] = "clean",
     truth: Annotated[bool, typer.Option("--truth", help="Run the model for each place as well.")] = False,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
     device: Device = None,
@@ -39,8 +41,7 @@ def patch(
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     chosen: dict[str, Any] = {"at": at, "method": method, "into": into, "truth": truth}
     result = whence.patch(loaded, clean, corrupt, target=target_of(target), **chosen)
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
     else:
