@@ -78,3 +78,16 @@ def test_image_comes_back_exactly():
     assert head == "data:image/png;base64"
     np.testing.assert_array_equal(np.asarray(Image.open(io.BytesIO(base64.b64decode(data)))), image)
     assert wire["words"] is None
+
+
+def test_what_a_page_holds_is_read_again(tmp_path):
+    """With the picture and the words that were added for it, and null for what is no number."""
+    image = np.zeros((4, 4, 3), np.uint8)
+    image[:2] = 200
+    exp = Explanation(scores=np.array([[1.0, -0.5], [0.25, np.nan]]), image=image, target="3", method="lrp")
+    path = tmp_path / "page.json"
+    path.write_text(json.dumps(to_wire(exp)), encoding="utf-8")
+    read = Explanation.load(path)
+    assert np.array_equal(read.scores, exp.scores, equal_nan=True)
+    assert np.array_equal(read.image, image)
+    assert np.isnan(read.target_score)

@@ -153,7 +153,7 @@ def test_a_heat_map_is_white_at_zero_and_named_on_both_sides():
     figure = viz.heat_map(made.maps(), 0, 0)
     pixels = shapes(figure, Raster)[0].pixels
     assert pixels[1, 1].tolist() == [255, 255, 255]
-    assert pixels[1, 0].tolist() == [8, 48, 107]
+    assert pixels[1, 0].tolist() == [230, 97, 1], "attention has the colour that it has on pages"
     assert texts(figure).count("gem") == 2
     assert "layer 0, head 0" in texts(figure)
 

@@ -38,10 +38,15 @@ def test_latex_has_rules_sides_and_escapes():
     made_of = latex(GRID)
     assert r"\begin{tabular}{lr}" in made_of
     assert r"method" in made_of.split(r"\midrule")[0]
-    assert r"lrp\_\textless{}b\textgreater{} & \textbf{0.9 [$-$0.1, 1.0] *} \\" in made_of
+    assert r"lrp\_\textless{}b\textgreater{} & \textbf{0.9 [$-$0.1, 1.0]}\rlap{\,*} \\" in made_of
     assert r"{\footnotesize 50 \% of it}" in made_of
     lines = made_of.split(r"\midrule")[1].split(r"\bottomrule")[0].strip().splitlines()
     assert len({line.index("&") for line in lines}) == 1, "columns are aligned in the source"
+
+
+def test_a_bracket_that_begins_a_row_is_no_length():
+    assert r"{}[SEP]" in latex(Grid.of("x", ("token",), [("a",), ("[SEP]",), ("*",)]))
+    assert r"{}* " in latex(Grid.of("x", ("token",), [("a",), ("*",)]))
 
 
 def test_html_escapes_and_says_which_columns_are_numbers():
@@ -69,6 +74,8 @@ def test_every_table_compiles(tmp_path):
         if ".tex" in formats(result):
             (tmp_path / f"part{n}.tex").write_text(draw(result, "tex"), encoding="utf-8")
             body.append(rf"\input{{part{n}}}\par")
+    (tmp_path / "marks.tex").write_text(latex(Grid.of("x", ("token",), [("a",), ("[SEP]",), ("*",)])))
+    body.append(r"\input{marks}\par")
     packages = r"\usepackage[T1]{fontenc}\usepackage{xcolor}\usepackage{booktabs}"
     whole = rf"\documentclass{{article}}{packages}\begin{{document}}{chr(10).join(body)}\end{{document}}"
     (tmp_path / "all.tex").write_text(whole)

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Target, Task, app, target_of
+from whence.cli.command import Column, Device, Dtype, Font, Target, Task, app, target_of
+from whence.cli.screen import write
 
 __all__ = ["audit"]
 
@@ -19,6 +20,8 @@ def audit(
     recipe: Annotated[str, typer.Option(help="Recipe to audit.")] = "exact",
     target: Target = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .svg .pdf .png .tex .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -28,6 +31,5 @@ def audit(
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype)
     found = whence.audit(loaded, text, recipe=recipe, target=target_of(target))
-    if save is not None:
-        typer.echo(f"wrote {found.save(save)}", err=True)
+    write(found, save, column, font)
     typer.echo(str(found))

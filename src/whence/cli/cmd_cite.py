@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Task, app
-from whence.cli.screen import show
+from whence.cli.command import Column, Device, Dtype, Font, Remote, Task, app
+from whence.cli.screen import show, write
 
 __all__ = ["cite"]
 
@@ -26,6 +26,8 @@ def cite(
     generate: Annotated[int, typer.Option(help="Tokens that the model writes at most.")] = 256,
     method: Annotated[str, typer.Option(help="See 'whence methods'.")] = "lrp",
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
     device: Device = None,
@@ -39,8 +41,7 @@ def cite(
     documents = read_documents(paths)
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     result = whence.cite(loaded, question, documents, answer=answer, generate=generate, method=method)
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
     else:

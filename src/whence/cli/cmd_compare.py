@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Model, Target, Task, app, target_of
+from whence.cli.command import Column, Device, Dtype, Font, Model, Target, Task, app, target_of
+from whence.cli.screen import write
 
 __all__ = ["compare"]
 
@@ -20,6 +21,8 @@ def compare(
     target: Target = None,
     special: Annotated[bool, typer.Option("--special/--no-special")] = True,
     save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
+    column: Column = None,
+    font: Font = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -32,7 +35,6 @@ def compare(
     loaded = whence.load(model, task=task, device=device, dtype=dtype)
     names = [name.strip() for name in methods.split(",") if name.strip()]
     results = whence.compare(loaded, text, names, target_of(target), special_tokens=special)
-    if save is not None:
-        typer.echo(f"wrote {results.save(save)}", err=True)
+    write(results, save, column, font)
     console = Console()
     console.print(results) if console.is_terminal else typer.echo(str(results))

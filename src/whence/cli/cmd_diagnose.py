@@ -7,10 +7,13 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.command import Device, Dtype, Model, Task, app
+from whence.cli.command import Column, Device, Dtype, Font, Model, Task, app
+from whence.cli.screen import write
 from whence.errors import InputError
 
 __all__ = ["diagnose"]
+
+KINDS = (".html", ".json", ".md", ".tex", ".svg", ".pdf", ".png")
 
 
 @app.command()
@@ -27,7 +30,9 @@ def diagnose(
     steps: Annotated[int | None, typer.Option(help="Steps of the adversary.")] = None,
     seed: Annotated[int, typer.Option(help="Of everything random.")] = 0,
     truncate: Annotated[bool, typer.Option("--truncate", help="Cut texts that are too long.")] = False,
-    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .md")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .md .tex .svg .pdf .png")] = None,
+    column: Column = None,
+    font: Font = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -40,8 +45,8 @@ def diagnose(
     from whence.diagnostics.question import questions
     from whence.verbs.diagnose import QUICK
 
-    if save is not None and save.suffix.lower() not in (".html", ".json", ".md"):
-        raise InputError(f"can't write a diagnosis as {save.suffix!r}: use .html, .json or .md")
+    if save is not None and save.suffix.lower() not in KINDS:  # before minutes of work
+        raise InputError(f"can't write a diagnosis as {save.suffix!r}: use {' '.join(KINDS)}")
     names = [name.strip() for name in sections.split(",") if name.strip()]
     chosen: list[Any] = [QUICK[name] if quick and name in QUICK else questions[name]() for name in names]
     inputs: Any = film_sentences() if data is None else read(data)
@@ -49,7 +54,6 @@ def diagnose(
     if limit is None:
         limit = 24 if quick else 40
     found = whence.diagnose(loaded, inputs, sections=chosen, limit=limit, seed=seed, steps=steps, truncate=truncate)
-    if save is not None:
-        typer.echo(f"wrote {found.save(save)}", err=True)
+    write(found, save, column, font)
     console = Console(soft_wrap=not Console().is_terminal)
     console.print(found) if console.is_terminal else typer.echo(str(found))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Data, Device, Dtype, Model, Remote, Task, Truncate, app
+from whence.cli.command import Column, Data, Device, Dtype, Font, Model, Remote, Task, Truncate, app
 
 __all__ = ["evaluate"]
 
@@ -32,7 +32,9 @@ def evaluate(
     quick: Annotated[bool, typer.Option("--quick", help=f"{QUICK} examples: a minute on two cores.")] = False,
     truncate: Truncate = False,
     resume: Annotated[Path | None, typer.Option(help="Journal to go on with after an interruption.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write to a file: .csv .parquet .md .json .html .txt")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .pdf .svg .png .tex .md .csv …")] = None,
+    column: Column = None,
+    font: Font = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -40,7 +42,7 @@ def evaluate(
 ) -> None:
     """Measure how faithful methods are. Without --data: sixty sentences that come with the package."""
     import whence
-    from whence.cli.screen import show, split
+    from whence.cli.screen import show, split, write
     from whence.data.labelled import opinions, read
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
@@ -59,6 +61,5 @@ def evaluate(
         truncate=truncate,
         resume=resume,
     )
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     show(result)

@@ -9,7 +9,8 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.command import Device, Dtype, Model, Remote, Task, Truncate, app, target_of
+from whence.cli.command import Column, Device, Dtype, Font, Model, Remote, Task, Truncate, app, target_of
+from whence.cli.screen import write
 from whence.errors import InputError
 
 __all__ = ["explain"]
@@ -61,6 +62,8 @@ def explain(
     continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
     truncate: Truncate = False,
     save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON, one line per input.")] = False,
     task: Task = None,
     device: Device = None,
@@ -85,13 +88,15 @@ def explain(
         loaded, inputs, method, target_of(target, written=written), special_tokens=special, truncate=truncate,
         generate=generate, continuation=continuation, **units,
     )  # fmt: skip
-    if save is not None:
-        saved = results
+    if save is None:
+        write(None, None, column, font)
+    else:
+        saved: list[Any] = results
         if save.suffix.lower() == ".html":
             kept = {"special_tokens": special, "truncate": truncate}
             saved = [_with_classes(loaded, one, exp, method, kept) for one, exp in zip(inputs, results, strict=True)]
-        for path in _saved(saved, save):
-            typer.echo(f"wrote {path}", err=True)
+        for result, path in _places(saved, save):
+            write(result, path, column, font)
     for exp in results:
         _show(exp, words=words, top=top, as_json=as_json)
 
@@ -144,11 +149,11 @@ def _with_classes(model: Any, one: Any, exp: Any, method: str, kept: dict[str, b
     return Comparison((exp, *compare(model, one, [method], others, **kept)))
 
 
-def _saved(results: list[Any], path: Path) -> list[Path]:
+def _places(results: list[Any], path: Path) -> list[tuple[Any, Path]]:
     """One file for one result; numbered files for several."""
     if len(results) == 1:
-        return [results[0].save(path)]
-    return [exp.save(path.with_stem(f"{path.stem}-{n}")) for n, exp in enumerate(results, 1)]
+        return [(results[0], path)]
+    return [(exp, path.with_stem(f"{path.stem}-{n}")) for n, exp in enumerate(results, 1)]
 
 
 def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:

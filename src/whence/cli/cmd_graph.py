@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Task, app, target_of
-from whence.cli.screen import show
+from whence.cli.command import Column, Device, Dtype, Font, Remote, Task, app, target_of
+from whence.cli.screen import show, write
 
 __all__ = ["graph"]
 
@@ -23,6 +23,8 @@ def graph(
     continuation: Annotated[str | None, typer.Option(help="For language models: the text that is explained.")] = None,
     share: Annotated[float, typer.Option(help="How much of what all edges of a layer carry is kept.")] = 0.8,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .svg .pdf .png .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
     device: Device = None,
@@ -34,8 +36,7 @@ def graph(
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     result = whence.graph(loaded, item, method, target_of(target), share=share, continuation=continuation)
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
     else:

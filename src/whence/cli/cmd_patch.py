@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Target, Task, app, target_of
-from whence.cli.screen import show
+from whence.cli.command import Column, Device, Dtype, Font, Remote, Target, Task, app, target_of
+from whence.cli.screen import show, write
 
 __all__ = ["patch"]
 
@@ -30,6 +30,8 @@ def patch(
         int | None, typer.Option("--truth-of", metavar="N", help="Run it for the N largest estimates alone.")
     ] = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
     device: Device = None,
@@ -42,8 +44,7 @@ def patch(
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
     chosen: dict[str, Any] = {"at": at, "method": method, "into": into, "truth": truth_of or truth}
     result = whence.patch(loaded, clean, corrupt, target=target_of(target), **chosen)
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
     else:

@@ -8,8 +8,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, app
-from whence.cli.screen import show
+from whence.cli.command import Column, Device, Dtype, Font, Remote, app
+from whence.cli.screen import show, write
 
 __all__ = ["similarity"]
 
@@ -28,6 +28,8 @@ def similarity(
     top: Annotated[int | None, typer.Option(help="Of several texts, the best so many.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the page to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .npz .txt")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     device: Device = None,
     dtype: Dtype = None,
@@ -37,6 +39,7 @@ def similarity(
     import whence
     from whence.errors import InputError
     from whence.models.embedders import embedder_of
+    from whence.results import Several
 
     files = [path for path in (html, save) if path is not None]
     if files and len(b) > 1:
@@ -46,9 +49,10 @@ def similarity(
         pairs = whence.similarity(loaded, a, b, measure=measure, pooling=pooling, method=method)  # type: ignore[arg-type]
     else:
         pairs = whence.retrieve(loaded, a, b, top=top, measure=measure, pooling=pooling, method=method)  # type: ignore[arg-type]
-    pairs = whence.Several(pair.by("word") for pair in pairs) if words else pairs
-    for path in files:
-        typer.echo(f"wrote {pairs[0].save(path)}", err=True)
+    if words:
+        pairs = Several(pair.by("word") for pair in pairs)
+    write(pairs[0], html)
+    write(pairs[0], save, column, font)
     if as_json:
         made = [pair.to_dict() for pair in pairs]
         typer.echo(json.dumps(made[0] if len(b) == 1 else made, ensure_ascii=False, default=str))

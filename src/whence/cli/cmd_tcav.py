@@ -8,7 +8,8 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Device, Dtype, Remote, Task, app, target_of
+from whence.cli.command import Column, Device, Dtype, Font, Remote, Task, app, target_of
+from whence.cli.screen import write
 
 __all__ = ["tcav"]
 
@@ -31,7 +32,9 @@ def tcav(
     seed: Annotated[int, typer.Option(help="Decides every draw.")] = 0,
     batch_size: Annotated[int, typer.Option(help="Inputs in a batch.")] = 16,
     cache: Annotated[Path | None, typer.Option(help="Folder that keeps activations between calls.")] = None,
-    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .csv .json .txt")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .tex .csv .json")] = None,
+    column: Column = None,
+    font: Font = None,
     as_json: Annotated[bool, typer.Option("--json", help="Print JSON.")] = False,
     task: Task = None,
     device: Device = None,
@@ -47,8 +50,7 @@ def tcav(
         layer=_layer(layer), pool=pool, runs=runs, size=size, standardise=standardise, seed=seed,
         batch_size=batch_size, cache=cache,
     )  # fmt: skip
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     if as_json:
         typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
         return

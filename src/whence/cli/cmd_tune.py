@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from whence.cli.command import Data, Device, Dtype, Model, Remote, Task, Truncate, app
+from whence.cli.command import Column, Data, Device, Dtype, Font, Model, Remote, Task, Truncate, app
 
 __all__ = ["tune"]
 
@@ -24,7 +24,9 @@ def tune(
     target: Annotated[str, typer.Option(help="Explain the 'predicted' class or the 'true' label.")] = "predicted",
     seed: Annotated[int, typer.Option(help="Of the draw and the search.")] = 0,
     truncate: Truncate = False,
-    save: Annotated[Path | None, typer.Option(help="Write the recipe (.json) or the report (.md .txt .html).")] = None,
+    save: Annotated[Path | None, typer.Option(help="Write the recipe (.json) or the report (.html .tex …).")] = None,
+    column: Column = None,
+    font: Font = None,
     task: Task = None,
     device: Device = None,
     dtype: Dtype = None,
@@ -32,7 +34,7 @@ def tune(
 ) -> None:
     """Search for the recipe that is most faithful on your model; use it with --method FILE.json."""
     import whence
-    from whence.cli.screen import show
+    from whence.cli.screen import show, write
     from whence.data.labelled import opinions, read
 
     loaded = whence.load(model, task=task, device=device, dtype=dtype, trust_remote_code=trust_remote_code)
@@ -48,6 +50,5 @@ def tune(
         seed=seed,
         truncate=truncate,
     )
-    if save is not None:
-        typer.echo(f"wrote {result.save(save)}", err=True)
+    write(result, save, column, font)
     show(result)

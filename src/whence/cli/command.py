@@ -9,7 +9,20 @@ import typer
 
 from whence.stamp import versions
 
-__all__ = ["Data", "Device", "Dtype", "Model", "Remote", "Target", "Task", "Truncate", "app", "target_of"]
+__all__ = [
+    "Column",
+    "Data",
+    "Device",
+    "Dtype",
+    "Font",
+    "Model",
+    "Remote",
+    "Target",
+    "Task",
+    "Truncate",
+    "app",
+    "target_of",
+]
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -47,6 +60,10 @@ Data = Annotated[
     typer.Option(help=".tsv (label TAB text), .csv or .jsonl with text and label, or a text per line; also .gz."),
 ]
 Truncate = Annotated[bool, typer.Option("--truncate", help="Cut inputs that are too long.")]
+Column = Annotated[
+    str | None, typer.Option("--column", help="Save the figure for a paper: single (3.25 in wide) or double (6.75).")
+]
+Font = Annotated[str | None, typer.Option("--font", help="Of a saved figure: sans or serif.")]
 Remote = Annotated[bool, typer.Option("--trust-remote-code", help="Run code that comes with the model.")]
 
 

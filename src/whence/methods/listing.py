@@ -39,8 +39,8 @@ def describe(recipe: Recipe) -> str:
 
 
 def lines() -> list[tuple[str, str]]:
-    """Every method and its summary."""
-    return [(name, _summary(name)) for name in methods]
+    """Every method and its summary, by name."""
+    return [(name, _summary(name)) for name in sorted(methods)]
 
 
 def markdown() -> str:

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import json
-import os
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from importlib import resources
 from pathlib import Path
 from pickle import UnpicklingError
@@ -19,7 +18,7 @@ from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
 from whence.extras import need
-from whence.models import choosing, doors, embedding, image, sentences
+from whence.models import choosing, doors, embedding, image, reaching, sentences
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
 from whence.models.tasks import TASKS, kind_of
@@ -86,11 +85,14 @@ def load(
             f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, a pipeline, or "
             "(module, tokenizer)"
         )
+    name = str(model)
+    is_here = name in BUNDLED or Path(name).expanduser().exists()
     try:
         read = (device, _dtype(dtype), revision, trust_remote_code, allow_missing, allow_pickle)
-        return _named(str(model), task, read, options)
+        with nullcontext() if is_here else reaching.kept_alone():
+            return _named(name, task, read, options)
     except (json.JSONDecodeError, struct.error, SafetensorError, UnpicklingError) as error:
-        raise ModelError(f"{str(model)!r} has a file that can't be read: {_first_line(error)}") from error
+        raise ModelError(f"{name!r} has a file that can't be read: {_first_line(error)}") from error
 
 
 def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str, Any]) -> AbstractAdapter:
@@ -414,9 +416,8 @@ def _not_loaded(name: str, error: Exception) -> ModelError:
         return ModelError(
             f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
         )
-    offline = " (offline mode is on)" if os.environ.get("HF_HUB_OFFLINE") else ""
     return ModelNotFoundError(
-        f"can't load {name!r}{offline}: {_first_line(error)} "
+        f"can't load {name!r}{reaching.why_not()}: {_first_line(error)} "
         f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
     )
 

@@ -11,7 +11,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["AttributionGraph", "Edge"]
 
@@ -158,9 +158,9 @@ class AttributionGraph(Drawn):
             stamp=own["stamp"],
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write .json (which `load` and viewers of attribution graphs read), or a picture, a page or text."""
-        return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False)})
+    def _writers(self) -> Writers:
+        """The .json is what `load` and viewers of attribution graphs read."""
+        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False)}
 
     @classmethod
     def load(cls, path: str | Path) -> AttributionGraph:

@@ -5,11 +5,9 @@ from __future__ import annotations
 import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
-from pathlib import Path
-from typing import Any
 
 from whence.results.conservation import Conservation
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Audit", "AuditRow"]
 
@@ -31,7 +29,7 @@ class AuditRow:
 
 
 @dataclass(frozen=True)
-class Audit:
+class Audit(Drawn):
     """Every unit of relevance, by function and layer."""
 
     model: str
@@ -69,15 +67,8 @@ class Audit:
             made.append(AuditRow(layer, function, dict(sinks), sum(r.leak for r in rows)))
         return sorted(made, key=lambda row: -(abs(row.absorbed) + abs(row.leak)))
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .json holds every row, .html is the report, .svg .pdf .png the flow."""
-        return save_as(self, path, {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)})
-
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
+    def _writers(self) -> Writers:
+        return {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)}
 
     def __str__(self) -> str:
         lines = [f"{self.model}, recipe {self.recipe}, target {self.target}", str(self.conservation), ""]

@@ -12,7 +12,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 from whence.results.trace import Trace
 
 __all__ = ["Citations", "CitedSentence", "Statement", "shares_of"]
@@ -136,9 +136,8 @@ class Citations(Drawn):
             trace=None if data["trace"] is None else Trace.from_dict(data["trace"]),
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json is exact, the others are for people."""
-        return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)})
+    def _writers(self) -> Writers:
+        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
 
     @classmethod
     def load(cls, path: str | Path) -> Citations:

@@ -12,7 +12,7 @@ from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.explanation import Explanation
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Comparison"]
 
@@ -73,9 +73,8 @@ class Comparison(Drawn, Sequence[Explanation]):
             raise InputError("this file holds no comparison; read a single explanation with whence.Explanation.load")
         return cls(tuple(Explanation.from_dict(part) for part in data["explanations"]))
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format, as for a single explanation."""
-        return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)})
+    def _writers(self) -> Writers:
+        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
 
     @classmethod
     def load(cls, path: str | Path) -> Comparison:

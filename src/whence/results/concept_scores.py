@@ -11,7 +11,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["TCAV", "LayerScore"]
 
@@ -181,9 +181,8 @@ class TCAV(Drawn):
         layers = tuple(_layer(layer) for layer in data["layers"])
         return cls(layers=layers, **values)
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .json is exact, .csv is the table, the others are for people."""
-        return save_as(self, path, {".json": self._json, ".csv": self._csv})
+    def _writers(self) -> Writers:
+        return {".json": self._json, ".csv": self._csv}
 
     def _json(self) -> str:
         return json.dumps(self.to_dict(), ensure_ascii=False, default=str, indent=1)

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers, draw
 
 __all__ = ["Diagnosis", "Section"]
 
@@ -40,7 +40,7 @@ class Section:
 
 
 @dataclass(frozen=True)
-class Diagnosis:
+class Diagnosis(Drawn):
     """Is attention an explanation of this model on this data? Sections in the order they were asked for.
 
     >>> part = Section("guided", "Does it help?", ({"guide": "uniform", "accuracy": 0.5},), "It does not.")
@@ -82,11 +82,8 @@ class Diagnosis:
         )
         return cls(data["model"], data["examples"], sections, data["stamp"])
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .json is exact, .html has the plots, .md is for reading."""
-        return save_as(
-            self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, indent=1, default=str)}
-        )
+    def _writers(self) -> Writers:
+        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, indent=1, default=str)}
 
     @classmethod
     def load(cls, path: str | Path) -> Diagnosis:
@@ -95,12 +92,6 @@ class Diagnosis:
         if path.suffix.lower() != ".json":
             raise InputError(f"can't read {path.name!r}: save as .json to load again")
         return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
 
     def __str__(self) -> str:
         return str(draw(self, "md"))

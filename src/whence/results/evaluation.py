@@ -15,7 +15,7 @@ from whence.errors import InputError, UnknownNameError
 from whence.results import evaluation_files as files
 from whence.results.bootstrap import Estimate, difference, estimate, means
 from whence.results.measured import Axis, Measured
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Curve", "Difference", "Evaluation"]
 
@@ -55,7 +55,7 @@ class Difference(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Evaluation:
+class Evaluation(Drawn):
     """A number per method and metric, the settings it was measured with, and how sure it is.
 
     Intervals are percentile bootstraps over examples; all use the same resamples, so differences are paired.
@@ -182,9 +182,9 @@ class Evaluation:
     def to_dict(self) -> dict[str, Any]:
         return files.to_dict(self)
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .json (all, can be loaded), .csv, .parquet, .md (the table), .html, .txt."""
-        return save_as(self, path, {kind: partial(make, self) for kind, make in files.WRITERS.items()})
+    def _writers(self) -> Writers:
+        """.json can be loaded; .csv, .parquet, .md and .txt are the table."""
+        return {kind: partial(make, self) for kind, make in files.WRITERS.items()}
 
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
@@ -193,9 +193,6 @@ class Evaluation:
         if path.suffix.lower() != ".json":
             raise InputError(f"can't read {path.name!r}: save as .json to load again")
         return files.from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
-
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
         return files.rich_table(self)

@@ -13,7 +13,7 @@ from whence.errors import InputError, UnknownNameError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.prediction import Corners, Part, Prediction, Word, time_span
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 from whence.results.units import Units, by_unit
 from whence.results.verdict import verdict
 
@@ -280,9 +280,8 @@ class Explanation(Drawn):
     def from_dict(cls, data: dict[str, Any]) -> Explanation:
         return files.from_dict(cls, data)
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json and .npz are exact, the others are for people."""
-        return save_as(self, path, {".json": lambda: files.to_json(self), ".npz": lambda: files.to_npz(self)})
+    def _writers(self) -> Writers:
+        return {".json": lambda: files.to_json(self), ".npz": lambda: files.to_npz(self)}
 
     @classmethod
     def load(cls, path: str | Path) -> Explanation:

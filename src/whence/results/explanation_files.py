@@ -56,6 +56,11 @@ def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | 
         values[name] = tuple(values[name])
     values["offsets"] = tuple((a, b) for a, b in values["offsets"])
     values["scores"] = np.asarray(values["scores"], dtype=np.float32)
+    if values.get("target_score") is None:  # a page writes null for what is no number
+        values["target_score"] = float("nan")
+    shown = values.pop("image", None)
+    if image is None and isinstance(shown, str):
+        image = _from_data_url(shown)
     values["parts"] = tuple(Part(**{**part, "shape": tuple(part["shape"])}) for part in data["parts"])
     values["prediction"] = Prediction(**{k: tuple(v) for k, v in data["prediction"].items()})
     values["conservation"] = Conservation.from_dict(c) if (c := data["conservation"]) else None
@@ -102,6 +107,14 @@ def _data_url(image: np.ndarray | None) -> str | None:
     file = io.BytesIO()
     Image.fromarray(image).save(file, "PNG")
     return "data:image/png;base64," + base64.b64encode(file.getvalue()).decode()
+
+
+def _from_data_url(text: str) -> np.ndarray:
+    """The image that `_data_url` wrote."""
+    from PIL import Image
+
+    held = base64.b64decode(text.partition(",")[2])
+    return np.asarray(Image.open(io.BytesIO(held)).convert("RGB"))
 
 
 def to_npz(exp: Explanation) -> bytes:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -17,7 +17,7 @@ from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.prediction import Prediction
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Inside", "Scores"]
 
@@ -145,13 +145,11 @@ class Inside(Drawn):
             by_token={place: _read(held) for place, held in data["by_token"].items()},
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json and .npz are exact, the others are for people."""
-        own: dict[str, Callable[[], str | bytes]] = {
+    def _writers(self) -> Writers:
+        return {
             ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
             ".npz": self._to_npz,
         }
-        return save_as(self, path, own)
 
     def _to_npz(self) -> bytes:
         arrays: Any = {"meta": np.array(json.dumps(self._meta(), ensure_ascii=False, default=str))}

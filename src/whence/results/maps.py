@@ -12,13 +12,13 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.inside import Inside
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["AttentionMaps"]
 
 
 @dataclass(frozen=True, eq=False)
-class AttentionMaps:
+class AttentionMaps(Drawn):
     """What every layer and head attended to.
 
     `maps[layer]` has shape (head, query, key); in encoder-decoders layers differ in size, and `streams` says which are
@@ -78,9 +78,8 @@ class AttentionMaps:
         weights = (np.asarray(m, dtype=np.float64).clip(min=1e-30) for m in self.maps)
         return tuple(-(w * np.log(w)).sum(-1).mean(-1) for w in weights)
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path` by its suffix: .npz is exact, the others are for people."""
-        return save_as(self, path, {".npz": self._npz})
+    def _writers(self) -> Writers:
+        return {".npz": self._npz}
 
     def _npz(self) -> bytes:
         names = ("streams", "tokens", "decoder_tokens", "text", "stamp")
@@ -99,9 +98,6 @@ class AttentionMaps:
         for name in ("streams", "tokens", "decoder_tokens"):
             meta[name] = tuple(meta[name])
         return cls(maps=maps, relevance=relevance, **meta)
-
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))

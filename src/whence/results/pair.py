@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +15,7 @@ from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 from whence.results.units import Units, groups_of
 
 __all__ = ["Pair"]
@@ -171,13 +170,11 @@ class Pair(Drawn):
             left_out=data["left_out"],
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json and .npz are exact, the others are for people."""
-        own: dict[str, Callable[[], str | bytes]] = {
+    def _writers(self) -> Writers:
+        return {
             ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
             ".npz": self._to_npz,
         }
-        return save_as(self, path, own)
 
     def _to_npz(self) -> bytes:
         arrays: Any = {

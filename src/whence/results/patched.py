@@ -11,7 +11,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.reading import reading
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Patching", "pearson"]
 
@@ -170,9 +170,8 @@ class Patching(Drawn):
         truth = None if data["truth"] is None else _array(data["truth"])
         return cls(effects=_array(data["effects"]), truth=truth, **given)
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json is exact, the others are for people."""
-        return save_as(self, path, {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)})
+    def _writers(self) -> Writers:
+        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
 
     @classmethod
     def load(cls, path: str | Path) -> Patching:

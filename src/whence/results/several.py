@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from whence.errors import InputError
 from whence.results.explanation import Explanation
 from whence.results.reading import reading
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Several"]
 
@@ -18,7 +17,7 @@ T = TypeVar("T")
 FORMAT = 1
 
 
-class Several(list[T], Generic[T]):
+class Several(list[T], Drawn, Generic[T]):
     """A list, in all that a list does, which a notebook and a terminal show as its results, and which saves them.
 
     None stands where an input could not be explained.
@@ -36,10 +35,8 @@ class Several(list[T], Generic[T]):
     def __getitem__(self, index: SupportsIndex | slice, /) -> T | Several[T]:
         return Several(super().__getitem__(index)) if isinstance(index, slice) else super().__getitem__(index)
 
-    def save(self, path: str | Path) -> Path:
-        """Write all to one file; the suffix decides the format: .json is exact, the others are for people."""
-        own: dict[str, Callable[[], str | bytes]] = {".json": self._json}
-        return save_as(self, path, own)
+    def _writers(self) -> Writers:
+        return {".json": self._json}
 
     def _json(self) -> str:
         held = [None if one is None else _known(one).to_dict() for one in self]
@@ -60,11 +57,8 @@ class Several(list[T], Generic[T]):
             made = [Explanation.from_dict(one) if one is not None else None for one in data["several"]]
             return Several[Explanation](made)  # type: ignore[arg-type]
 
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
-
-    def __rich__(self) -> Any:
-        return draw(self, "terminal")
+    def __str__(self) -> str:
+        return repr(self)  # as any list
 
 
 def _known(one: Any) -> Explanation:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import io
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -16,7 +16,7 @@ from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.hops import Hops, passed_on
-from whence.results.showing import Drawn, save_as
+from whence.results.showing import Drawn, Writers
 from whence.results.units import Units, groups_of, tokens_reading, words_among
 
 __all__ = ["Trace"]
@@ -193,13 +193,11 @@ class Trace(Drawn):
             receipts=tuple(Conservation.from_dict(receipt) for receipt in data["receipts"]),
         )
 
-    def save(self, path: str | Path) -> Path:
-        """Write to `path`; the suffix decides the format: .json and .npz are exact, the others are for people."""
-        own: dict[str, Callable[[], str | bytes]] = {
+    def _writers(self) -> Writers:
+        return {
             ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
             ".npz": self._to_npz,
         }
-        return save_as(self, path, own)
 
     def _to_npz(self) -> bytes:
         arrays: Any = {

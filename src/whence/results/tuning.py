@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
-from pathlib import Path
 from typing import Any, NamedTuple
 
 from whence.results.evaluation import Difference, Evaluation
 from whence.results.evaluation_files import WRITERS
-from whence.results.showing import draw, save_as
+from whence.results.showing import Drawn, Writers
 
 __all__ = ["Effect", "Tuning"]
 
@@ -30,7 +29,7 @@ class Effect(NamedTuple):
 
 
 @dataclass(frozen=True, eq=False)
-class Tuning:
+class Tuning(Drawn):
     """A recipe, measured on examples that the search has not seen, beside the presets."""
 
     recipe: Any
@@ -64,19 +63,15 @@ class Tuning:
         """The tuned recipe against a preset (the best on the calibration set), paired, on held-out examples."""
         return self.held_out.compare(self.recipe.name, preset or self.best_preset, self.metric)
 
-    def save(self, path: str | Path) -> Path:
-        """The recipe as .json, for `method="that.json"`; or the report: .md, .txt, .html, .csv, .svg, …"""
-        own: dict[str, Callable[[], str | bytes]] = {
+    def _writers(self) -> Writers:
+        """.json holds the recipe, for `method="that.json"`; the others are the report."""
+        return {
             ".json": lambda: json.dumps(self.recipe.to_dict(), indent=2, ensure_ascii=False) + "\n",
             ".md": lambda: str(self) + "\n",
             ".txt": lambda: str(self) + "\n",
             ".csv": partial(WRITERS[".csv"], self.held_out),
             ".parquet": partial(WRITERS[".parquet"], self.held_out),
         }
-        return save_as(self, path, own)
-
-    def _repr_html_(self) -> str:
-        return str(draw(self, "notebook"))
 
     def __str__(self) -> str:
         chosen = self.settings.get("choices", {})

@@ -22,6 +22,8 @@ __all__ = ["to_pdf", "to_png"]
 LARGEST = 20e6
 """Pixels of a PNG beyond which its scale is lowered; a side has less than 65,000, matplotlib's limit."""
 
+FINE = 600 / 96
+"""Pixels to 1/96 inch of a figure for a paper."""
 HUGE = 8e6
 """Pixels from which on a PNG makes do with 256 colours: a quarter of the size, and nobody sees it."""
 
@@ -31,7 +33,8 @@ _one_at_a_time = threading.Lock()
 
 def to_png(drawing: Drawing, scale: float | None = None) -> bytes:
     """`scale` pixels to one of the drawing: 2, or what keeps a huge one drawable."""
-    fits = min(2.0, (LARGEST / (drawing.width * drawing.height)) ** 0.5, 60_000 / max(drawing.width, drawing.height))
+    wide, high = (96 * side for side in drawing.size)
+    fits = min(FINE if drawing.scale < 1 else 2.0, (LARGEST / (wide * high)) ** 0.5, 60_000 / max(wide, high))
     dpi = 96 * (scale or fits)
     with _canvas(drawing, dpi, "png") as canvas:
         canvas.draw()
@@ -66,10 +69,11 @@ def _canvas(drawing: Drawing, dpi: float, kind: str) -> Iterator[Any]:
         from matplotlib.figure import Figure
     except ImportError:
         raise MissingExtraError("matplotlib", "viz", f"writing .{kind}") from None
-    sheet = Figure(figsize=(drawing.width / 96, drawing.height / 96), dpi=dpi, facecolor="white")
+    sheet = Figure(figsize=drawing.size, dpi=dpi, facecolor="white")
     sheet.add_artist(_sheet_class()(drawing))
     # hinting moves letters to whole pixels, out of their boxes
-    options: Any = {"text.hinting": "none", "path.simplify": False}
+    # Type 42 are the fonts themselves; publishers refuse Type 3, matplotlib's default
+    options: Any = {"text.hinting": "none", "path.simplify": False, "pdf.fonttype": 42}
     with _one_at_a_time, matplotlib.rc_context(options), warnings.catch_warnings():
         warnings.filterwarnings("ignore", message="Glyph .* missing")  # `fonts` has said so, with the package to get
         yield FigureCanvasAgg(sheet)
@@ -86,7 +90,7 @@ def _sheet_class() -> type:
             self.drawing = drawing
 
         def draw(self, renderer: Any) -> None:
-            pen = _Pen(renderer, self.drawing.height)
+            pen = _Pen(renderer, self.drawing)
             for shape in self.drawing.shapes:
                 cancel.check()
                 pen.draw(shape)
@@ -97,10 +101,13 @@ def _sheet_class() -> type:
 class _Pen:
     """Draws shapes. A renderer's y axis goes up, and its unit is its own."""
 
-    def __init__(self, renderer: Any, height: float):
+    def __init__(self, renderer: Any, drawing: Drawing):
         self.renderer = renderer
-        self.unit = renderer.points_to_pixels(0.75)  # one pixel of the drawing
-        self.height = height
+        self.points = 0.75 * drawing.scale  # to one pixel of the drawing
+        self.unit = renderer.points_to_pixels(self.points)
+        self.height = drawing.height
+        self.font = drawing.font
+        self.scale = drawing.scale
 
     def x(self, value: float) -> float:
         return float(value * self.unit)
@@ -160,19 +167,19 @@ class _Pen:
 
         gc = self.renderer.new_gc()
         gc.set_foreground(shape.stroke)
-        gc.set_linewidth(shape.width * 0.75)  # lengths of pens are in points
+        gc.set_linewidth(shape.width * self.points)
         gc.set_joinstyle("round")
         if shape.dash:
-            gc.set_dashes(0, [d * 0.75 for d in shape.dash])
+            gc.set_dashes(0, [d * self.points for d in shape.dash])
         self.renderer.draw_path(gc, self._path(points), IdentityTransform(), None)
         gc.restore()
 
     def _text(self, shape: Text) -> None:
         from matplotlib.font_manager import FontProperties
 
-        families = list(fonts.family(shape.text))
-        properties = FontProperties(family=families, size=shape.size * 0.75, weight="bold" if shape.bold else "normal")
-        width = fonts.measure(shape.text, shape.size, shape.bold)
+        families, weight = list(fonts.family(shape.text, self.font)), "bold" if shape.bold else "normal"
+        properties = FontProperties(family=families, size=shape.size * self.points, weight=weight)
+        width = fonts.measure(shape.text, shape.size, shape.bold, self.font)
         back = {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
         angle = np.deg2rad(shape.rotate)
         x, y = shape.x - back * np.cos(angle), shape.y - back * np.sin(angle)
@@ -184,7 +191,7 @@ class _Pen:
 
     def _raster(self, shape: Raster) -> None:
         # renderers don't stretch as we want: pixels come in the size of the device, for PDF at its own dots per inch
-        fine = getattr(self.renderer, "image_dpi", 96 * self.unit) / 96
+        fine = getattr(self.renderer, "image_dpi", 96 * self.unit / self.scale) / 96 * self.scale
         pixels = shape.at(round(shape.width * fine), round(shape.height * fine))
         opaque = np.dstack([pixels[..., :3], np.full(pixels.shape[:2], 255, np.uint8)])
         gc = self.renderer.new_gc()

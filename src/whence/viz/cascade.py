@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from whence.results import Explanation
-from whence.viz.axes import MARGIN, Frame, noted, signed
+from whence.viz.axes import MARGIN, Frame, alike, minus, noted
 from whence.viz.drawing import HAIR, INK, Drawing, Line, Polygon, Shape, Text
 from whence.viz.figure import Figure
 from whence.viz.metrics import Measure, clipped
@@ -27,7 +27,10 @@ class Step(NamedTuple):
 
 def waterfall(exp: Explanation, *, top: int = 10, words: bool = False, width: float = 640.0) -> Figure:
     """From zero up to the explained score: sinks of the receipt first, in grey, then the `top` features by size."""
-    return Figure(lambda measure: _waterfall(exp, top, words, width, measure))
+    return Figure(
+        lambda measure: _waterfall(exp, top, words, width, measure),
+        lambda measure, room: _waterfall(exp, top, words, room, measure),
+    )
 
 
 def steps(exp: Explanation, top: int = 10, words: bool = False) -> list[Step]:
@@ -65,7 +68,8 @@ def _waterfall(exp: Explanation, top: int, words: bool, width: float, measure: M
         reached.append(reached[-1] + step.amount)
     labels = [clipped(step.name, width * 0.3, measure, 12) for step in made]
     column = max(measure(label, 12, False) for label in labels)
-    room = max(measure(signed(step.amount), 11, False) for step in made) + 12
+    spelled = alike((step.amount for step in made), plus=True)
+    room = max(measure(text, 11, False) for text in spelled) + 12
     left = MARGIN + column + 12
     low, high = min(reached), max(reached)
     margin = room / max(width - MARGIN - left - 2 * room, 50) * ((high - low) or 1)
@@ -80,10 +84,10 @@ def _waterfall(exp: Explanation, top: int, words: bool, width: float, measure: M
         if n + 1 < len(made):
             shapes.append(Line(frame.x(start), y + BAR, frame.x(start), y + STEP, HAIR))
         end, anchor = beside(frame.x(stop), step.amount)
-        shapes += noted(end, y + BAR - 5, signed(step.amount), measure, anchor)
+        shapes += noted(end, y + BAR - 5, spelled[len(made) - 1 - n], measure, anchor)
     goal = frame.x(reached[-1])
     shapes.append(Line(goal, frame.top - 4, goal, frame.top + (STEP - BAR) / 2, INK))
-    shapes.append(Text(goal, frame.top - 8, f"{reached[-1]:+.4g}", 11, anchor="middle"))
+    shapes.append(Text(goal, frame.top - 8, minus(f"{reached[-1]:+.4g}"), 11, anchor="middle"))
     return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), f"how {exp.target} is made up, by {exp.method}")
 
 

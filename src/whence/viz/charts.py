@@ -17,8 +17,8 @@ __all__ = ["histograms", "plain_bars", "scatter"]
 WIDTH = 580.0
 
 
-def _titled(title: str, measure: Measure) -> list[Shape]:
-    return [Text(MARGIN, MARGIN + 12, clipped(title, WIDTH - 2 * MARGIN, measure, 12, True), 12, bold=True)]
+def _titled(title: str, measure: Measure, width: float) -> list[Shape]:
+    return [Text(MARGIN, MARGIN + 12, clipped(title, width - 2 * MARGIN, measure, 12, True), 12, bold=True)]
 
 
 def plain_bars(
@@ -32,12 +32,12 @@ def plain_bars(
 ) -> Figure:
     """Horizontal bars, one line each, with ± spread where given."""
 
-    def layout(measure: Measure) -> Drawing:
+    def layout(measure: Measure, width: float = WIDTH) -> Drawing:
         labels = [clipped(name, 200, measure, 11) for name in names]
         left = MARGIN + max((measure(label, 11, False) for label in labels), default=0) + 10
         largest = top or max([abs(v) for v in values], default=1) or 1
-        frame = Frame(left, MARGIN + 24, WIDTH - MARGIN - left - 52, 20.0 * len(names), 0, largest)
-        shapes = [*_titled(title, measure), *frame.grid_across()]
+        frame = Frame(left, MARGIN + 24, width - MARGIN - left - 52, 20.0 * len(names), 0, largest)
+        shapes = [*_titled(title, measure, width), *frame.grid_across()]
         for n, (label, value) in enumerate(zip(labels, values, strict=True)):
             y, spread = frame.top + 20 * n + 3, spreads[n] if spreads is not None else 0.0
             end = frame.x(abs(value))
@@ -48,9 +48,9 @@ def plain_bars(
                     Line(frame.x(abs(value) - spread), y + 7, frame.x(abs(value) + spread), y + 7, FAINT, 1.4)
                 )
             shapes.append(Text(frame.x(abs(value) + spread) + 6, y + 11, unit.format(value), 10, FAINT))
-        return Drawing(WIDTH, frame.bottom + 20 + MARGIN, tuple(shapes), title)
+        return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), title)
 
-    return Figure(layout)
+    return Figure(layout, layout)
 
 
 def histograms(
@@ -60,10 +60,10 @@ def histograms(
     edges = np.linspace(low, high, bins + 1)
     tall, step = 34.0, 46.0
 
-    def layout(measure: Measure) -> Drawing:
+    def layout(measure: Measure, width: float = WIDTH) -> Drawing:
         left = MARGIN + max((measure(name, 11, False) for name, _ in groups), default=0) + 12
-        frame = Frame(left, MARGIN + 28, WIDTH - MARGIN - left - 46, step * len(groups), low, high)
-        shapes = [*_titled(title, measure), *frame.grid_across(about=4)]
+        frame = Frame(left, MARGIN + 28, width - MARGIN - left - 46, step * len(groups), low, high)
+        shapes = [*_titled(title, measure, width), *frame.grid_across(about=4)]
         for n, (name, values) in enumerate(groups):
             base = frame.top + step * n + tall + 8
             counts, _ = np.histogram(np.clip(values, low, high), edges)
@@ -78,9 +78,9 @@ def histograms(
                 mean = float(np.mean(values))
                 shapes.append(Line(frame.x(mean), base - tall - 3, frame.x(mean), base, FAINT, 1.2, (3, 2)))
                 shapes.append(Text(frame.right + 8, base - 8, f"{mean:+.2f}".replace("-", "−"), 10, FAINT))
-        return Drawing(WIDTH, frame.bottom + 20 + MARGIN, tuple(shapes), title)
+        return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), title)
 
-    return Figure(layout)
+    return Figure(layout, layout)
 
 
 def scatter(
@@ -92,11 +92,11 @@ def scatter(
 ) -> Figure:
     """Points of several groups; axes are (name, lowest, highest)."""
 
-    def layout(measure: Measure) -> Drawing:
+    def layout(measure: Measure, width: float = WIDTH) -> Drawing:
         names = [clipped(name, 120, measure, 11) for name, _ in groups]
         beside = max((measure(name, 11, False) for name in names), default=0) + 30
-        frame = Frame(MARGIN + 52, MARGIN + 28, WIDTH - 2 * MARGIN - 52 - beside, 220, x[1], x[2], y[1], y[2])
-        shapes = [*_titled(title, measure), *frame.grid(x[0], y[0])]
+        frame = Frame(MARGIN + 52, MARGIN + 28, width - 2 * MARGIN - 52 - beside, 220, x[1], x[2], y[1], y[2])
+        shapes = [*_titled(title, measure, width), *frame.grid(x[0], y[0])]
         for n, (name, points) in enumerate(groups):
             colour = SERIES[n % len(SERIES)]
             for a, b in points:
@@ -104,6 +104,6 @@ def scatter(
                 shapes.append(Dot(frame.x(a), frame.y(b), 3, colour, 0.65, tip))
             shapes.append(Dot(frame.right + 18, frame.top + 8 + 18 * n, 4, colour))
             shapes.append(Text(frame.right + 27, frame.top + 12 + 18 * n, names[n], 11))
-        return Drawing(WIDTH, frame.bottom + 40 + MARGIN, tuple(shapes), title)
+        return Drawing(width, frame.bottom + 40 + MARGIN, tuple(shapes), title)
 
-    return Figure(layout)
+    return Figure(layout, layout)

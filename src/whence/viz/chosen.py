@@ -5,8 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from whence.results import Comparison, Explanation
-from whence.viz.drawing import stacked
-from whence.viz.figure import Figure, figure_of
+from whence.viz.figure import Figure, figure_of, pile
 from whence.viz.overlays import overlay, panels
 from whence.viz.ranking import bars
 from whence.viz.terminal import shown
@@ -21,7 +20,7 @@ def explanation(exp: Explanation) -> Figure:
     parts = shown(exp)
     if len(parts) > 1:  # the receipt stands once, at the end
         parts[-1] = replace(parts[-1], conservation=exp.conservation, left_out=exp.left_out)
-        return Figure(lambda measure: stacked([explanation(one).layout(measure) for one in parts], gap=0))
+        return pile([explanation(one) for one in parts])
     (one,) = parts
     return overlay(one) if one.is_image else tokens(one) if one.tokens else bars(one)
 
@@ -33,7 +32,7 @@ def comparison(results: Comparison) -> Figure:
     if results[0].is_image:
         return panels(results)
     if len(results[0].apart()) > 1:
-        return Figure(lambda measure: stacked([explanation(exp).layout(measure) for exp in results], gap=0))
+        return pile([explanation(exp) for exp in results])
     if results[0].tokens:
         return tokens(results)
-    return Figure(lambda measure: stacked([bars(exp).layout(measure) for exp in results], gap=0))
+    return pile([bars(exp) for exp in results])

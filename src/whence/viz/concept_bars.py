@@ -11,7 +11,7 @@ from rich.text import Text as RichText
 
 from whence.results.concept_scores import TCAV, LayerScore
 from whence.results.showing import draws
-from whence.viz.axes import MARGIN, Frame
+from whence.viz.axes import MARGIN, Frame, alike
 from whence.viz.cards import Card, report
 from whence.viz.drawing import FAINT, INK, Drawing, Line, Rect, Shape, Text
 from whence.viz.figure import Figure, figure_of
@@ -27,6 +27,8 @@ UNSURE = "#9aa0a6"
 STEP, BAR = 64.0, 34.0
 NARROWEST = 270.0
 """Pixels that the columns have together at least."""
+WIDEST = 110.0
+"""Pixels of one column at most."""
 CAPTION = "layer, and the held-out accuracy of its concept vectors"
 NOTE = "grey: chance, mean ± standard deviation; grey bars (n.s.) can't be told from it"
 COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
@@ -35,12 +37,13 @@ COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "",
 @figure_of(TCAV)
 def tcav_bars(result: TCAV) -> Figure:
     """Bars with confidence intervals, a grey box for chance (mean ± std), stars where the difference is significant."""
-    return Figure(lambda measure: _bars(result, measure))
+    return Figure(lambda measure: _bars(result, measure), lambda measure, room: _bars(result, measure, room))
 
 
-def _bars(result: TCAV, measure: Measure) -> Drawing:
-    """Columns as wide as the words above and beneath them need."""
-    step = max(STEP, NARROWEST / len(result.layers))
+def _bars(result: TCAV, measure: Measure, width: float = 0.0) -> Drawing:
+    """Columns as wide as the words above and beneath them need, or as there is room for."""
+    room = width - 2 * MARGIN - 52 if width else NARROWEST
+    step = min(WIDEST, room / len(result.layers)) if width else max(STEP, room / len(result.layers))
     room = step * len(result.layers)
     lines = wrapped(result.title, room + 44, measure, 14, True)
     frame = Frame(MARGIN + 52, MARGIN + 18 * len(lines) + 26, room, 210)
@@ -59,10 +62,11 @@ def _bars(result: TCAV, measure: Measure) -> Drawing:
 
 
 def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure, step: float) -> list[Shape]:
+    bar = min(BAR, step * 0.55)
     colour = UNSURE if not layer.significant else ORANGE if layer.score >= layer.chance_score else BLUE
     low, high = (frame.y(v) for v in layer.interval)
     up, down = (frame.y(layer.chance_score + way * layer.chance_std) for way in (1, -1))
-    top, beside = frame.y(layer.score), x + BAR / 2 + 2
+    top, beside = frame.y(layer.score), x + bar / 2 + 2
     tip = (
         f"layer {layer.layer}: {layer.score:.3f} (95% {layer.interval[0]:.3f} to {layer.interval[1]:.3f}), "
         f"chance {layer.chance_score:.3f} ± {layer.chance_std:.3f}, corrected p {_p(layer.p_corrected)}"
@@ -71,7 +75,7 @@ def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure, step: f
     whiskers: list[Shape] = [Line(x, low, x, high, INK, 1.2)]
     whiskers += [Line(x - 5, y, x + 5, y, INK, 1.2) for y in (low, high)]
     return [
-        Rect(x - BAR / 2, top, BAR, frame.bottom - top, colour, title=tip),
+        Rect(x - bar / 2, top, bar, frame.bottom - top, colour, title=tip),
         Rect(beside, up, 8, max(down - up, 1), "#c4c9cf"),
         Line(beside, frame.y(layer.chance_score), beside + 8, frame.y(layer.chance_score), FAINT, 1.2),
         *whiskers,
@@ -86,7 +90,8 @@ def table_of(result: TCAV) -> Grid:
     strong = {(r, 1) for r, layer in enumerate(result.layers) if layer.significant}
     notes = (result.summary, *_notes(result), "Stars: told from chance, after correction for all layers; n.s.: not.")
     heads = tuple(column or "sign." for column in COLUMNS)
-    rows = map(_cells, result.layers)
+    sizes = alike((layer.magnitude for layer in result.layers), plus=True)
+    rows = [(*_cells(layer)[:-1], size) for layer, size in zip(result.layers, sizes, strict=True)]
     return Grid.of("Scores", heads, rows, words=frozenset({0, 7}), strong=frozenset(strong), notes=notes)
 
 

@@ -16,8 +16,7 @@ from whence.results.diagnosis import Diagnosis, Section
 from whence.results.showing import draws
 from whence.viz import charts
 from whence.viz.cards import Card, paragraph, report
-from whence.viz.drawing import stacked
-from whence.viz.figure import Figure, figure_of
+from whence.viz.figure import Figure, figure_of, pile
 from whence.viz.html import CARD
 from whence.viz.tabular import Grid, latex, notebook
 from whence.viz.verdicts import verdict
@@ -42,7 +41,7 @@ def every_figure(found: Diagnosis) -> Figure:
     drawn = [figure for section in found.sections for figure in figures(section).values()]
     if not drawn:
         raise InputError("this diagnosis has nothing to draw: save it as .md, .html or .json")
-    return Figure(lambda measure: stacked([f.layout(measure) for f in drawn], gap=0))
+    return pile(drawn)
 
 
 def _agreement(section: Section) -> dict[str, Figure]:

@@ -8,6 +8,8 @@ from typing import Literal, TypeAlias
 
 import numpy as np
 
+from whence.results.showing import Font
+
 __all__ = ["Dot", "Drawing", "Line", "Polygon", "Polyline", "Raster", "Rect", "Shape", "Text", "stacked"]
 
 INK, FAINT, HAIR = "#1b1f24", "#656d76", "#d8dee4"
@@ -139,6 +141,14 @@ class Drawing:
     shapes: tuple[Shape, ...]
     title: str = ""
     """What is seen, in words: for screen readers."""
+    scale: float = 1.0
+    """How large a pixel of the drawing is: 1/96 inch times this."""
+    font: Font = "sans"
+
+    @property
+    def size(self) -> tuple[float, float]:
+        """Width and height in inches."""
+        return self.width * self.scale / 96, self.height * self.scale / 96
 
     def moved(self, x: float, y: float) -> tuple[Shape, ...]:
         return tuple(shape.moved(x, y) for shape in self.shapes)

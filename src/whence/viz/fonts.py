@@ -9,11 +9,15 @@ from functools import lru_cache
 from typing import Any
 
 from whence.errors import MissingExtraError
+from whence.results.showing import Font
 
-__all__ = ["family", "measure", "missing"]
+__all__ = ["family", "measure", "missing", "outline"]
 
-FACES = ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Nimbus Sans", "DejaVu Sans")
-"""The first of these that is installed; matplotlib brings the last one along."""
+FACES: dict[Font, tuple[str, ...]] = {
+    "sans": ("Helvetica Neue", "Helvetica", "Arial", "Liberation Sans", "Nimbus Sans", "DejaVu Sans"),
+    "serif": ("Times New Roman", "Times", "Liberation Serif", "Nimbus Roman", "STIXGeneral", "DejaVu Serif"),
+}
+"""The first of these that is installed; matplotlib brings the last ones along."""
 
 PREFERRED = (
     "Noto Sans CJK SC",
@@ -44,29 +48,27 @@ def manager() -> Any:
     return font_manager
 
 
-@lru_cache(maxsize=1)
-def _face() -> str:
+@lru_cache(maxsize=2)
+def _face(font: Font) -> str:
     known = {entry.name for entry in manager().fontManager.ttflist}
-    return next(face for face in FACES if face in known)
+    return next(face for face in FACES[font] if face in known)
 
 
-def family(text: str) -> tuple[str, ...]:
+def family(text: str, font: Font = "sans") -> tuple[str, ...]:
     """The font families for a text: the face, then whatever is needed for characters it lacks."""
+    face = _face(font)
     if text.isascii():
-        return (_face(),)
+        return (face,)
+    own = _paths((face,), False)[0]
     for char in text:
-        if not char.isascii() and char not in _missing and not any(_has(p, char) for p in (_path(), *_found.values())):
+        if not char.isascii() and char not in _missing and not any(_has(p, char) for p in (own, *_found.values())):
             _look_for(char)
-    return (_face(), *_found)
+    return (face, *_found)
 
 
 def missing() -> frozenset[str]:
     """Characters no installed font has, as far as was looked."""
     return frozenset(_missing)
-
-
-def _path() -> Any:
-    return _paths((_face(),), False)[0]
 
 
 @lru_cache(maxsize=256)
@@ -144,10 +146,31 @@ def _em(text: str, families: tuple[str, ...], bold: bool) -> float:
     return ink(f"|{text}|") - ink("||")
 
 
+def outline(text: str, size: float, bold: bool, font: Font = "sans") -> list[tuple[str, tuple[float, ...]]]:
+    """The letters as paths: commands of SVG with their numbers, from the left end of the baseline, y downward."""
+    from matplotlib.font_manager import FontProperties
+    from matplotlib.textpath import TextPath
+
+    properties = FontProperties(family=list(family(text, font)), weight="bold" if bold else "normal")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # `family` has said which glyphs are missing
+        path = TextPath((0, 0), text, size=size, prop=properties)
+    made = []
+    for points, code in path.iter_segments(simplify=False, curves=True):
+        flipped = tuple(float(-v if n % 2 else v) for n, v in enumerate(points))
+        made.append((_COMMANDS[int(code)], flipped if int(code) != CLOSE else ()))
+    return made
+
+
+CLOSE = 79
+_COMMANDS = {1: "M", 2: "L", 3: "Q", 4: "C", CLOSE: "Z"}
+"""matplotlib's codes of paths, as SVG spells them."""
+
+
 @lru_cache(maxsize=65536)
-def measure(text: str, size: float = 12.0, bold: bool = False) -> float:
+def measure(text: str, size: float = 12.0, bold: bool = False, font: Font = "sans") -> float:
     """Width in pixels, shaped as it will be drawn."""
-    families = family(text)
+    families = family(text, font)
     if text.isascii():
         return sum(_em(char, families, bold) for char in text) * size
     return _em(text, families, bold) * size

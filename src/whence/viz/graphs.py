@@ -88,13 +88,13 @@ def fragment(graph: AttributionGraph) -> str:
 @figure_of(AttributionGraph)
 def graph_picture(graph: AttributionGraph) -> Figure:
     """Tokens from left to right, layers from bottom to top; lines are edges, as wide as they are strong."""
-    return Figure(lambda measure: _drawn(graph, measure))
+    return Figure(lambda measure: _drawn(graph, measure), lambda measure, room: _drawn(graph, measure, room))
 
 
-def _drawn(graph: AttributionGraph, measure: Measure) -> Drawing:
+def _drawn(graph: AttributionGraph, measure: Measure, room: float = LARGEST + 78 + MARGIN) -> Drawing:
     rows, tokens = graph.relevance.shape
     step = min(ROW * 2, max(ROW, 220 / rows), LARGEST / max(rows - 1, 1))
-    wide = min(96.0, max(7.0, LARGEST / tokens))
+    wide = min(96.0, max(7.0, (room - 58 - 2 * MARGIN) / tokens))
     size = min(11.0, max(6.0, wide * 0.8))
     names = [clipped(named(name), 110, measure, size) for name in graph.tokens]
     upright = all(measure(name, size, False) <= wide - 4 for name in names)
@@ -105,8 +105,8 @@ def _drawn(graph: AttributionGraph, measure: Measure) -> Drawing:
     def at(row: int, token: int) -> tuple[float, float]:
         return left + wide * (token + 0.5), bottom - step * row
 
-    width = max(left + wide * tokens + MARGIN, 420.0)
-    title = clipped(f"{graph.target} = {graph.target_score:+.3f}", width - 2 * MARGIN, measure, 14, True)
+    width = max(left + wide * tokens + MARGIN, min(room, 420.0))
+    title = clipped(f"{graph.target} = {signed(graph.target_score)}", width - 2 * MARGIN, measure, 14, True)
     shapes: list[Shape] = [Text(MARGIN, MARGIN + 13, title, 14, bold=True)]
     for row in range(rows):
         y = bottom - step * row

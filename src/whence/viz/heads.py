@@ -7,6 +7,7 @@ import html
 import zlib
 
 import numpy as np
+from rich.text import Text
 
 from whence.errors import InputError
 from whence.results.maps import AttentionMaps
@@ -14,7 +15,10 @@ from whence.results.showing import draws
 from whence.viz.report import SCRIPTS, document
 from whence.viz.verdicts import verdict
 
-__all__ = ["bytes_of", "page"]
+__all__ = ["bytes_of", "page", "plain", "render"]
+
+HEADS = 8
+"""Heads of a layer that are named."""
 
 LARGEST = 60_000_000
 """Characters of packed maps in one file; browsers take more, but mail and reviewers don't."""
@@ -55,6 +59,22 @@ def page(maps: AttentionMaps) -> str:
         scripts=(*SCRIPTS, "maps.js", "arcs.js", "looks.js", "heads.js", "attention.js"),
         more="".join(layers),
     )
+
+
+@draws(AttentionMaps, "txt")
+def plain(maps: AttentionMaps) -> str:
+    """What stands out, and of each layer the heads by their entropy, the most focused first."""
+    lines = [verdict(maps)]
+    for number, row in enumerate(maps.entropy):
+        order = np.argsort(row, kind="stable")[:HEADS]
+        named = ", ".join(f"{head} ({row[head]:.2f})" for head in order.tolist())
+        lines.append(f"layer {number}: heads by entropy {named}{', …' if len(row) > HEADS else ''}")
+    return "\n".join(lines)
+
+
+@draws(AttentionMaps, "terminal")
+def render(maps: AttentionMaps) -> Text:
+    return Text(plain(maps))
 
 
 def _orders(maps: AttentionMaps) -> dict[str, tuple[np.ndarray, ...]]:

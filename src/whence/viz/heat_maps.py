@@ -10,13 +10,15 @@ from whence.errors import InputError
 from whence.results.maps import AttentionMaps
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN, number
+from whence.viz.colour import FOR
 from whence.viz.drawing import FAINT, Drawing, Raster, Rect, Shape, Text, stacked
 from whence.viz.figure import Figure, figure_of
 from whence.viz.metrics import Measure, clipped, wrapped
 
 __all__ = ["fragment", "grid", "heat_map"]
 
-DARK = np.array([8, 48, 107], dtype=np.float64)
+FULL = np.array(FOR, dtype=np.float64)
+"""The colour of the largest weight, as on the pages."""
 SHADES = 64
 """Steps from white to dark: more can't be told apart."""
 READABLE = 9.0
@@ -35,7 +37,7 @@ def heat_map(
 ) -> Figure:
     """What queries (rows) attend to among keys (columns): of one head in one layer, or of several as panels.
 
-    `layer` and `head` may be lists; `head=None` takes the mean over the heads. White is 0 and dark blue is `top`, by
+    `layer` and `head` may be lists; `head=None` takes the mean over the heads. White is 0 and full orange is `top`, by
     default the largest weight of each map.
     """
     layers = [layer] if isinstance(layer, int) else list(layer)
@@ -53,7 +55,11 @@ def grid(maps: AttentionMaps, layers: Sequence[int] | None = None) -> Figure:
     """Small pictures of every head: a row per layer."""
     rows = list(range(len(maps))) if layers is None else list(layers)
     chosen = [(layer, h, _matrix(maps, layer, h)) for layer in rows for h in range(len(maps[layer]))]
-    return Figure(lambda measure: _grid(maps, chosen, max(len(maps[layer]) for layer in rows), None, measure))
+    most = max(len(maps[layer]) for layer in rows)
+    return Figure(
+        lambda measure: _grid(maps, chosen, most, None, measure),
+        lambda measure, room: _grid(maps, chosen, most, None, measure, room),
+    )
 
 
 figure_of(AttentionMaps)(grid)
@@ -84,7 +90,7 @@ def _name(maps: AttentionMaps, layer: int, head: int | None) -> str:
 
 def _pixels(matrix: np.ndarray, top: float) -> np.ndarray:
     strength = np.rint(np.clip(matrix / (top or 1.0), 0, 1) * SHADES)[..., None] / SHADES
-    return np.rint(255 + (DARK - 255) * strength).astype(np.uint8)
+    return np.rint(255 + (FULL - 255) * strength).astype(np.uint8)
 
 
 def _strongest(maps: AttentionMaps, layer: int, matrix: np.ndarray) -> str:
@@ -137,15 +143,18 @@ def _grid(
     columns: int,
     top: float | None,
     measure: Measure,
+    room: float = 0.0,
 ) -> Drawing:
     """Small maps, each named above it."""
     side, gap = (110.0 if columns <= 8 else max(36.0, 900 / columns - 10)), 10.0
+    if room:
+        side, gap = max(12.0, min(side, (room - 2 * MARGIN - 24 + 4) / columns - 4)), 4.0
     caption = side >= 80
     shapes: list[Shape] = []
     text = maps.text or " ".join(maps.tokens)
     width = max(columns * (side + gap) - gap, 320) + 2 * MARGIN + (0 if caption else 24)
     shapes.append(Text(MARGIN, MARGIN + 13, clipped(text, width - 2 * MARGIN, measure, 14, True), 14, bold=True))
-    note = "rows are layers; queries go down, keys to the right; dark is each map's largest weight"
+    note = "rows are layers; queries go down, keys to the right; the strongest colour is each map's largest weight"
     lines = wrapped(note, width - 2 * MARGIN, measure, 10)
     shapes += [Text(MARGIN, MARGIN + 30 + 13 * n, line, 10, FAINT) for n, line in enumerate(lines)]
     y, x, row, last = MARGIN + 29 + 13 * len(lines), MARGIN, 0, chosen[0][0]

@@ -8,7 +8,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results.inside import Inside
-from whence.viz.axes import MARGIN, Frame, noted, signed
+from whence.viz.axes import MARGIN, Frame, alike, noted
 from whence.viz.colour import heat, scale_of, shade
 from whence.viz.drawing import FAINT, HAIR, INK, Drawing, Raster, Rect, Shape, Text, stacked
 from whence.viz.figure import Figure, figure_of
@@ -56,11 +56,12 @@ def inside_figure(inside: Inside) -> Figure:
     """Everything that was asked for: two figures to a row where they are narrow, else one under the other."""
     made = figures(inside)
 
-    def layout(measure: Measure) -> Drawing:
-        drawn = [one.layout(measure) for one in made.values()]
-        return stacked(drawn, columns=2 if max(one.width for one in drawn) <= NARROW else 1, gap=0)
+    def layout(measure: Measure, room: float = 0.0) -> Drawing:
+        drawn = [one.at(measure, room) if room else one.layout(measure) for one in made.values()]
+        widest = max(one.width for one in drawn)
+        return stacked(drawn, columns=2 if 2 * widest <= (room or 2 * NARROW) else 1, gap=0)
 
-    return Figure(layout)
+    return Figure(layout, layout)
 
 
 def figures(inside: Inside) -> dict[str, Figure]:
@@ -83,7 +84,10 @@ def place_map(inside: Inside, place: str = "heads") -> Figure:
 
 def strongest(inside: Inside, place: str = "neurons", *, top: int = 15, width: float = 560.0) -> Figure:
     """The `top` strongest of a place as bars."""
-    return Figure(lambda measure: _bars(inside, place, top, width, measure))
+    return Figure(
+        lambda measure: _bars(inside, place, top, width, measure),
+        lambda measure, room: _bars(inside, place, top, room, measure),
+    )
 
 
 def grid_of(rows: Sequence[np.ndarray]) -> np.ndarray:
@@ -190,7 +194,8 @@ def _bars(inside: Inside, place: str, top: int, width: float, measure: Measure) 
     labels = [clipped(_entry_name(inside, place, entry), width * 0.4, measure, 12) for entry in entries]
     values = np.array([entry[-1] for entry in entries])
     column = max(measure(label, 12, False) for label in labels)
-    room = max(measure(signed(v), 10, False) for v in values) + 8
+    spelled = alike(values, plus=True)
+    room = max(measure(text, 10, False) for text in spelled) + 8
     begin = MARGIN + column + 10 + (room if values.min() < 0 else 0)
     end = width - MARGIN - (room if values.max() > 0 else 0)
     low, high = min(float(values.min()), 0.0), max(float(values.max()), 0.0)
@@ -208,7 +213,7 @@ def _bars(inside: Inside, place: str, top: int, width: float, measure: Measure) 
         shapes.append(Rect(min(zero, tip), y, max(abs(tip - zero), 0.5), BAR, fill, title=f"{label} {score:+.4g}"))
         shapes.append(Text(MARGIN + column, y + BAR - 3.5, label, 12, anchor="end"))
         away, anchor = beside(tip, score)
-        shapes += noted(away, y + BAR - 4, signed(score), measure, anchor)
+        shapes += noted(away, y + BAR - 4, spelled[n], measure, anchor)
     return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), f"{title} for {inside.target} by {inside.method}")
 
 

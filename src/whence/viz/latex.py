@@ -9,7 +9,8 @@ import numpy as np
 from whence import cancel
 from whence.results import Comparison, Explanation
 from whence.results.showing import draws
-from whence.viz.colour import contrast_text, scale_of, shade
+from whence.viz.axes import minus
+from whence.viz.colour import blend, contrast_text, scale_of, shade
 from whence.viz.side_by_side import name_of
 from whence.viz.terminal import header, receipt
 from whence.viz.typeset import Piece, is_wide, pieces, spaced
@@ -52,6 +53,10 @@ HEAD = r"""% Coloured tokens, made by whence: \input this file. Needs \usepackag
 % Scripts beyond Latin need XeLaTeX or LuaLaTeX and a font that has them.
 """
 SET = r"\setlength{\fboxsep}{0pt}\setlength{\parindent}{0pt}\raggedright"
+LONG = 200
+"""Tokens from which on methods stand under each other and not in a table."""
+STRIP = 6
+"""Steps of the legend on each side of zero."""
 EDGE = r"\hspace{1pt}"
 """Colour stands out a little at the edges of words, and not between the tokens of one."""
 
@@ -71,18 +76,40 @@ def explanation(exp: Explanation) -> str:
     body = _body(exp)
     notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
     notes += [receipt(exp)] if exp.conservation else []
-    foot = "".join(f"\\par{{\\footnotesize {escaped(note)}}}%\n" for note in notes)
-    title = "\\quad ".join(escaped(part) for part in header(exp).split("   "))
-    return f"{HEAD}{{{SET}%\n\\textbf{{{title}}}\\par\n{body}%\n{foot}\\par}}\n"
+    foot = "".join(f"\\par{{\\footnotesize {escaped(minus(note))}}}%\n" for note in notes)
+    title = "\\quad ".join(escaped(minus(part)) for part in header(exp).split("   "))
+    strips = "\\par\n".join(_legend(scale_of(one.scores)) for one in exp.apart())
+    return f"{HEAD}{{{SET}%\n\\textbf{{{title}}}\\par\n{body}\\par\n{strips}%\n{foot}\\par}}\n"
 
 
 @draws(Comparison, "tex")
 def comparison(results: Comparison) -> str:
-    """One paragraph per method, each on its own scale."""
+    """A table: a row per method with its name and what full colour is, each on its own scale. Long texts, which no page
+    of a table holds, are paragraphs."""
+    long = max(len(exp) for exp in results) > LONG
     rows = []
     for exp in results:
-        rows.append(f"\\textbf{{{escaped(name_of(exp, results))}}}\\quad\n{_body(exp)}\\par\n")
-    return f"{HEAD}{{{SET}%\n{''.join(rows)}}}\n"
+        name = f"\\textbf{{{escaped(name_of(exp, results))}}}"
+        full = "" if len(exp.apart()) > 1 else f"{{\\footnotesize $\\pm${scale_of(exp.scores):.3g}}}"
+        if long:
+            rows.append(f"{name}\\quad {full}\\par\n{_body(exp)}\\par\n")
+        else:
+            rows.append(f"{name}\\newline {full} & {{\\raggedright {_body(exp)}\\par}}\\tabularnewline[2pt]\n")
+    legend = f"{_legend(None)}\\quad{{\\footnotesize each method on its own scale}}"
+    if not long:
+        spec = r"@{}p{0.16\linewidth}@{\hspace{0.02\linewidth}}p{0.82\linewidth}@{}"
+        rows = [f"\\begin{{tabular}}{{{spec}}}\n", *rows, "\\end{tabular}\\par\n"]
+    return f"{HEAD}{{{SET}%\n{''.join(rows)}{legend}\\par}}\n"
+
+
+def _legend(scale: float | None) -> str:
+    """From against to for as a strip of colour, with its ends named."""
+    ends = ("against", "for") if scale is None else (f"$-${scale:.3g} against", f"for $+${scale:.3g}")
+    strip = "".join(
+        "\\textcolor[RGB]{{{},{},{}}}{{\\rule{{6pt}}{{6pt}}}}".format(*blend(n / STRIP, 1.0))
+        for n in range(-STRIP, STRIP + 1)
+    )
+    return f"{{\\footnotesize {ends[0]} {strip} {ends[1]}}}"
 
 
 def _body(exp: Explanation) -> str:

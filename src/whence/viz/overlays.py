@@ -10,6 +10,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Comparison, Explanation
+from whence.viz.axes import minus
 from whence.viz.colour import heat, scale_of
 from whence.viz.drawing import FAINT, INK, Drawing, Raster, Rect, Shape, Text
 from whence.viz.figure import Figure
@@ -19,6 +20,8 @@ from whence.viz.token_text import legend
 __all__ = ["overlay", "panels"]
 
 MARGIN, SIDE, GAP = 22.0, 224.0, 18.0
+WIDTH = 960.0
+"""Pixels of a row of pictures at most."""
 DEPTH = 0.45
 """How dark black pixels of the original show through the heat."""
 
@@ -27,7 +30,13 @@ def overlay(
     exp: Explanation, *, smooth: bool = False, original: bool = True, scale: float | None = None, side: float = SIDE
 ) -> Figure:
     """Heat over the greyscale image, with sharp patch edges or smooth, and the original beside it."""
-    return Figure(lambda measure: _panels([exp], smooth, original, scale, side, measure, _title(exp), _notes(exp)))
+
+    def layout(measure: Measure, width: float = WIDTH) -> Drawing:
+        count = 2 if original and exp.image is not None else 1
+        own = min(side, (width - 2 * MARGIN + GAP) / count - GAP)
+        return _panels([exp], smooth, original, scale, own, measure, _title(exp), _notes(exp), width)
+
+    return Figure(layout, layout)
 
 
 def panels(
@@ -49,22 +58,27 @@ def panels(
     guess = found[0].prediction.label
     title = f"by {methods[0]}" if len(methods) == 1 and len(targets) > 1 else f"target: {', '.join(targets)}"
     title += f"   ·   predicted: {guess}" if guess else ""
-    return Figure(lambda measure: _panels(found, smooth, original, given, side, measure, title, []))
+
+    def layout(measure: Measure, width: float = WIDTH) -> Drawing:
+        least = (width - 2 * MARGIN + GAP) / 3 - GAP  # three to a row of a column at least
+        return _panels(found, smooth, original, given, min(side, least), measure, title, [], width)
+
+    return Figure(layout, layout)
 
 
 def _title(exp: Explanation) -> str:
-    score = f"  {exp.target_score:+.4g}" if np.isfinite(exp.target_score) else ""
+    score = minus(f"  {exp.target_score:+.4g}") if np.isfinite(exp.target_score) else ""
     share = f" {exp.prediction.probabilities[0]:.1%}" if exp.prediction.probabilities else ""
     guess = f"   ·   predicted: {exp.prediction.label}{share}" if exp.prediction.labels else ""
     return f"{exp.target or 'target'}{score}{guess}"
 
 
 def _notes(exp: Explanation) -> list[str]:
-    notes = [f"left out: {exp.left_out:+.4g}"] if exp.left_out else []
+    notes = [minus(f"left out: {exp.left_out:+.4g}")] if exp.left_out else []
     if exp.parts and exp.parts[0].kind == "frame":
         tones = ", low tones below" if len(exp.scores) > 1 else ""
         notes.append(f"from left to right: 0 to {exp.times[-1]:.2f} s{tones}")
-    return notes + ([f"receipt: {exp.conservation}"] if exp.conservation else [])
+    return notes + ([minus(f"receipt: {exp.conservation}")] if exp.conservation else [])
 
 
 def _panels(
@@ -76,6 +90,7 @@ def _panels(
     measure: Measure,
     title: str,
     notes: list[str],
+    widest: float,
 ) -> Drawing:
     for exp in found:
         if not exp.is_image:
@@ -92,7 +107,7 @@ def _panels(
         spread = f"±{own:.2g}" if scale is None and len(found) > 1 else ""
         name, note = (exp.target, spread) if alone else (exp.method, exp.target if several else spread)
         cells.append((name, note, _veiled(exp, own, smooth, side), smooth, exp))
-    columns = min(len(cells), max(1, int((960 - 2 * MARGIN + GAP) // (side + GAP))))
+    columns = min(len(cells), max(1, int((widest - 2 * MARGIN + GAP + 0.5) // (side + GAP))))
     columns = math.ceil(len(cells) / math.ceil(len(cells) / columns))
     shared = scale if scale is not None else scale_of(first.scores) if len(found) == 1 else None
     strip, strip_width = legend(shared, measure)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from whence.results import Explanation, Pair
-from whence.viz.axes import MARGIN
+from whence.viz.axes import MARGIN, minus
 from whence.viz.colour import heat, scale_of
 from whence.viz.drawing import FAINT, HAIR, Drawing, Raster, Rect, Shape, Text
 from whence.viz.figure import Figure, figure_of
@@ -40,7 +40,7 @@ def _drawn(pair: Pair, measure: Measure) -> Drawing:
     scale = scale_of(pair.matrix)
     strip, strip_width = legend(scale, measure)
     width = max(left + wide + margin, left + strip_width, 420.0) + MARGIN
-    title = clipped(heading(pair), width - 2 * MARGIN, measure, 13, True)
+    title = clipped(minus(heading(pair)), width - 2 * MARGIN, measure, 13, True)
     i, j = pair.strongest(1)[0]
     tip = f"strongest: {pair.left.feature(i)} × {pair.right.feature(j)} {pair.matrix[i, j]:+.4g}"
     shapes: list[Shape] = [

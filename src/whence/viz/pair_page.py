@@ -10,12 +10,13 @@ import numpy as np
 from whence.results import Explanation, Pair
 from whence.results.explanation_files import to_wire
 from whence.results.showing import draws
+from whence.viz.axes import minus
 from whence.viz.cards import Card, cards, copies
 from whence.viz.colour import scale_of
 from whence.viz.pair_text import heading, said
 from whence.viz.passages import named
 from whence.viz.report import document, shade
-from whence.viz.tabular import Grid, latex, minus
+from whence.viz.tabular import Grid, latex
 from whence.viz.typeset import pieces
 from whence.viz.verdicts import verdict
 

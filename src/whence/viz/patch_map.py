@@ -13,7 +13,7 @@ from rich.text import Text as Words
 from whence.results import Patching
 from whence.results.patched import EDGES
 from whence.results.showing import draws
-from whence.viz.axes import MARGIN
+from whence.viz.axes import MARGIN, minus
 from whence.viz.colour import blend, contrast_text, heat, scale_of
 from whence.viz.drawing import FAINT, HAIR, Drawing, Raster, Rect, Shape, Text, stacked
 from whence.viz.edge_map import edge_map
@@ -41,7 +41,7 @@ def notes(found: Patching) -> list[str]:
     """What the numbers are, and how true."""
     other = "corrupt" if found.into == "clean" else "clean"
     made = [
-        f"score: clean {found.clean_score:+.4g}, corrupt {found.corrupt_score:+.4g}",
+        minus(f"score: clean {found.clean_score:+.4g}, corrupt {found.corrupt_score:+.4g}"),
         f"effect on the {found.into} run's score of the {other} run's activation"
         + (", along an edge alone" if found.kind == EDGES else ""),
     ]

@@ -8,7 +8,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Explanation
-from whence.viz.axes import MARGIN, Frame, noted, signed
+from whence.viz.axes import MARGIN, Frame, alike, minus, noted, signed
 from whence.viz.colour import AGAINST, FOR
 from whence.viz.drawing import FAINT, Anchor, Drawing, Rect, Shape, Text
 from whence.viz.figure import Figure
@@ -23,7 +23,10 @@ STEP, BAR = 23.0, 15.0
 
 def bars(exp: Explanation, *, top: int = 15, words: bool = False, width: float = 560.0) -> Figure:
     """The `top` features of largest score, strongest first, orange for the target and blue against it."""
-    return Figure(lambda measure: _bars(exp, top, words, width, measure))
+    return Figure(
+        lambda measure: _bars(exp, top, words, width, measure),
+        lambda measure, room: _bars(exp, top, words, room, measure),
+    )
 
 
 def named_scores(exp: Explanation, words: bool) -> list[tuple[str, float]]:
@@ -47,7 +50,8 @@ def subtitle(exp: Explanation) -> str:
 
 
 def title_of(exp: Explanation) -> str:
-    return f"{exp.target or 'target'}" + (f"  {exp.target_score:+.4g}" if np.isfinite(exp.target_score) else "")
+    score = minus(f"  {exp.target_score:+.4g}") if np.isfinite(exp.target_score) else ""
+    return f"{exp.target or 'target'}{score}"
 
 
 def headed(exp: Explanation, measure: Measure, room: float) -> list[Shape]:
@@ -69,7 +73,8 @@ def _bars(exp: Explanation, top: int, words: bool, width: float, measure: Measur
     labels = [clipped(name, width * 0.3, measure, 12) for name, _ in shown]
     values = np.array([score for _, score in shown])
     column = max(measure(label, 12, False) for label in labels)
-    room = max(measure(signed(v), 10, False) for v in values) + 8
+    spelled = alike(values, plus=True)
+    room = max(measure(text, 10, False) for text in spelled) + 8
     left = MARGIN + column + 10 + (room if values.min() < 0 else 0)
     right = width - MARGIN - (room if values.max() > 0 else 0)
     frame = Frame(left, MARGIN + 32, right - left, STEP * len(shown), min(values.min(), 0), max(values.max(), 0))
@@ -84,7 +89,7 @@ def _bars(exp: Explanation, top: int, words: bool, width: float, measure: Measur
         shapes.append(Rect(min(zero, end), y, max(abs(end - zero), 0.5), BAR, fill, title=tip))
         shapes.append(Text(MARGIN + column, y + BAR - 3.5, label, 12, anchor="end"))
         away, anchor = beside(end, score)
-        shapes += noted(away, y + BAR - 4, signed(score), measure, anchor)
+        shapes += noted(away, y + BAR - 4, spelled[n], measure, anchor)
     height = frame.bottom + 20
     if rest:
         others = sum(score for _, score in rest)

@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from rich.text import Text as RichText
 
 from whence.results.audit_report import Audit, AuditRow
 from whence.results.showing import draws
-from whence.viz.axes import MARGIN, Frame, signed
+from whence.viz.axes import MARGIN, Frame, alike, minus, signed
 from whence.viz.colour import sink_colours
 from whence.viz.drawing import FAINT, HAIR, Drawing, Line, Polygon, Rect, Shape, Text
 from whence.viz.figure import Figure, figure_of
-from whence.viz.metrics import Measure, clipped
+from whence.viz.metrics import Measure, clipped, wrapped
 from whence.viz.ranking import beside
 
 __all__ = ["Level", "conservation_flow", "levels", "plain", "terminal"]
 
 WIDTH = 680.0
+KEYS = 13.0
+"""Pixels of a line of keys."""
 BAND = "#f4b183"
 LOOKED_UP = re.compile(r"embed|wte|wpe|position|patch", re.IGNORECASE)
 
@@ -73,7 +76,7 @@ def _name(place: tuple[int, str, int], every: dict[tuple[int, str, int], dict[st
 @figure_of(Audit)
 def conservation_flow(audit: Audit, *, width: float = WIDTH) -> Figure:
     """How the explained score runs down to the inputs, and what biases, positions and the like absorb on the way."""
-    return Figure(lambda measure: _flow(audit, measure, width))
+    return Figure(lambda measure: _flow(audit, measure, width), lambda measure, room: _flow(audit, measure, room))
 
 
 @draws(Audit, "txt")
@@ -96,37 +99,42 @@ def _flow(audit: Audit, measure: Measure, width: float) -> Drawing:
     left = MARGIN + max([measure(n, 11, False) for n in names] + [measure("target", 11, True)]) + 12
     room = width - MARGIN - left - 40
     reached = [audit.target_score, *(level.below for level in found)]
-    top = MARGIN + 66
+    lines = _key_lines(colours, room * 0.44, measure)
+    top = MARGIN + 66 + KEYS * (len(lines) - 1)
     carried = Frame(
         left, top, room * 0.56, step * (len(found) + 2), min(0.0, *reached) * 1.15, max(0.0, *reached) * 1.15 or 1.0
     )
     widest = max((abs(v) for level in found for v in _ends(level.sinks)), default=0.0) or 1.0
     kept = Frame(carried.right + 40, top, room * 0.44, carried.height, -widest * 1.5, widest * 1.5)
-    title = clipped(f"{audit.target}  {audit.target_score:+.4g}", width * 0.5, measure, 15, True)
+    title = clipped(minus(f"{audit.target}  {audit.target_score:+.4g}"), width * 0.5, measure, 15, True)
     behind = MARGIN + measure(title, 15, True) + 14
     facts = clipped(f"{audit.model}   ·   recipe {audit.recipe}", width - behind - MARGIN, measure, 12)
+    above = MARGIN + 40
     shapes: list[Shape] = [
         Text(MARGIN, MARGIN + 13, title, 15, bold=True),
         Text(behind, MARGIN + 13, facts, 12, FAINT),
-        Text(carried.left, top - 26, "carried down to the inputs", 11, bold=True),
-        Text(kept.left, top - 26, "absorbed on the way", 11, bold=True),
+        Text(carried.left, above, "carried down to the inputs", 11, bold=True),
+        Text(kept.left, above, "absorbed on the way", 11, bold=True),
     ]
-    shapes += _keys(colours, kept.left, top - 9, measure)
+    shapes += _keys(lines, colours, kept.left, top - 9 - KEYS * (len(lines) - 1), measure)
     shapes += _band(carried, reached, step)
+    spelled = alike((sum(level.sinks.values()) for level in found), plus=True)
     for n, (level, name) in enumerate(zip(found, names, strict=True)):
         y = top + step * (n + 1)
         shapes.append(Text(left - 12, y + step / 2 + 4, name, 11, anchor="end"))
         shapes.append(Line(left, y, kept.right, y, HAIR, 0.6))
-        shapes += _sinks(level, kept, y, step, colours)
+        shapes += _sinks(level, kept, y, step, colours, spelled[n])
     for n, (name, value) in enumerate((("target", audit.target_score), ("inputs", audit.inputs))):
         y = top + step * (n * (len(found) + 1)) + step / 2 + 4
         shapes.append(Text(left - 12, y, name, 11, anchor="end", bold=True))
         shapes.append(Text(carried.x(max(value, 0.0)) + 6, y, signed(value), 11, bold=True))
     shapes.append(Line(left, top + step * (len(found) + 1), kept.right, top + step * (len(found) + 1), HAIR, 0.6))
     shapes.append(Line(kept.x(0), top + step, kept.x(0), top + step * (len(found) + 1), FAINT))
-    receipt = clipped(f"receipt: {audit.conservation}", width - 2 * MARGIN, measure, 10)
-    shapes.append(Text(MARGIN, carried.bottom + 20, receipt, 10, FAINT))
-    return Drawing(width, carried.bottom + 26 + MARGIN, tuple(shapes), f"flow of relevance of {audit.target}")
+    receipt = wrapped(minus(f"receipt: {audit.conservation}"), width - 2 * MARGIN, measure, 10)
+    shapes += [Text(MARGIN, carried.bottom + 20 + 14 * n, line, 10, FAINT) for n, line in enumerate(receipt)]
+    return Drawing(
+        width, carried.bottom + 12 + 14 * len(receipt) + MARGIN, tuple(shapes), f"flow of relevance of {audit.target}"
+    )
 
 
 def _band(frame: Frame, reached: list[float], step: float) -> list[Shape]:
@@ -146,7 +154,7 @@ def _ends(sinks: dict[str, float]) -> tuple[float, float]:
     return sum(v for v in sinks.values() if v < 0), sum(v for v in sinks.values() if v > 0)
 
 
-def _sinks(level: Level, frame: Frame, y: float, step: float, colours: dict[str, str]) -> list[Shape]:
+def _sinks(level: Level, frame: Frame, y: float, step: float, colours: dict[str, str], said: str) -> list[Shape]:
     bar = step * 0.5
     ends = {-1: 0.0, 1: 0.0}
     made: list[Shape] = []
@@ -160,13 +168,29 @@ def _sinks(level: Level, frame: Frame, y: float, step: float, colours: dict[str,
     total = sum(level.sinks.values())
     if level.sinks:
         place, anchor = beside(frame.x(ends[1 if total >= 0 else -1]), total)
-        made.append(Text(place, y + step / 2 + 3.5, signed(total), 10, FAINT, anchor))
+        made.append(Text(place, y + step / 2 + 3.5, said, 10, FAINT, anchor))
     return made
 
 
-def _keys(colours: dict[str, str], x: float, y: float, measure: Measure) -> list[Shape]:
+def _key_lines(colours: Iterable[str], room: float, measure: Measure) -> list[list[str]]:
+    """Kinds of sinks in lines that end where the bars do."""
+    lines: list[list[str]] = [[]]
+    used = 0.0
+    for kind in colours:
+        wide = 25 + measure(kind, 10, False)
+        if lines[-1] and used + wide - 12 > room:
+            lines, used = [*lines, []], 0.0
+        lines[-1].append(kind)
+        used += wide
+    return lines
+
+
+def _keys(lines: list[list[str]], colours: dict[str, str], left: float, top: float, measure: Measure) -> list[Shape]:
+    """What the colours stand for."""
     made: list[Shape] = []
-    for kind, colour in colours.items():
-        made += [Rect(x, y - 8, 9, 9, colour), Text(x + 13, y, kind, 10, FAINT)]
-        x += 13 + measure(kind, 10, False) + 12
+    for n, line in enumerate(lines):
+        x, y = left, top + KEYS * n
+        for kind in line:
+            made += [Rect(x, y - 8, 9, 9, colours[kind]), Text(x + 13, y, kind, 10, FAINT)]
+            x += 25 + measure(kind, 10, False)
     return made

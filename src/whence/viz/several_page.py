@@ -13,8 +13,7 @@ from whence.results import Explanation
 from whence.results.several import Several
 from whence.results.showing import draw, draws
 from whence.viz.chosen import explanation as figure
-from whence.viz.drawing import stacked
-from whence.viz.figure import Figure, figure_of
+from whence.viz.figure import Figure, figure_of, pile
 from whence.viz.latex import explanation as latex
 from whence.viz.overlays import overlay
 from whence.viz.report import document, still
@@ -70,7 +69,7 @@ def pictures(found: Several[Any]) -> Figure:
     held = _explanations(found)
     if not held or len(held) > DRAWN:
         raise InputError(f"{len(held)} explanations make no figure: save up to {DRAWN}, found[:{DRAWN}], or as .html")
-    return Figure(lambda measure: stacked([figure(one).layout(measure) for one in held], gap=0))
+    return pile([figure(one) for one in held])
 
 
 @draws(Several, "html")

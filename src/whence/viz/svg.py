@@ -1,4 +1,9 @@
-"""Drawings as SVG that stands alone: no fonts, no scripts, no style sheet, nothing to fetch."""
+"""Drawings as SVG that stands alone: no fonts, no scripts, no style sheet, nothing to fetch.
+
+On a page, text is text: it can be read, searched and selected, in the reader's font, fitted to the width it was laid
+out for. For a paper it is outlines: programs that set papers (LaTeX through Inkscape or rsvg, Illustrator) pass over
+fonts embedded as @font-face and put another in their place; outlines look the same in all of them.
+"""
 
 from __future__ import annotations
 
@@ -13,21 +18,47 @@ from typing import Any
 import numpy as np
 
 from whence import cancel
+from whence.results.showing import Font
+from whence.viz import fonts
 from whence.viz.drawing import INK, Dot, Drawing, Line, Polygon, Polyline, Raster, Rect, Shape, Text
 from whence.viz.metrics import FAMILY, measure
 
 __all__ = ["to_svg"]
 
 
-def to_svg(drawing: Drawing) -> str:
-    """One <svg> element. Neighbours of one style share a group, boxes of one colour share a path."""
+def to_svg(drawing: Drawing, *, outlined: bool = False) -> str:
+    """One <svg> element. Neighbours of one style share a group, boxes of one colour share a path.
+
+    `outlined`, letters are paths and the size is in inches. Needs the extra `viz`.
+    """
     name, size = _escaped(drawing.title), f"{_n(drawing.width)} {_n(drawing.height)}"
     width, height = size.split()
+    shapes: Iterable[Shape] = drawing.shapes
+    if outlined:
+        across, down = (f"{side:.4g}in" for side in drawing.size)
+        body = "".join(_outlined(s, drawing.font) if isinstance(s, Text) else "".join(_body([s])) for s in shapes)
+    else:
+        (across, down), body = (width, height), "".join(_body(shapes))
+    family = "" if outlined else f'font-family="{FAMILY}" font-size="12" '
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{width}" height="{height}" role="img" '
-        f'font-family="{FAMILY}" font-size="12" fill="{INK}" xml:space="preserve"><title>{name}</title>'
-        f'<rect width="{width}" height="{height}" fill="#fff"/>{"".join(_body(drawing.shapes))}</svg>\n'
+        f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {size}" width="{across}" height="{down}" role="img" '
+        f'{family}fill="{INK}" xml:space="preserve"><title>{name}</title>'
+        f'<rect width="{width}" height="{height}" fill="#fff"/>{body}</svg>\n'
     )
+
+
+def _outlined(shape: Text, font: Font) -> str:
+    """A text as one path; what it says is its label."""
+    width = fonts.measure(shape.text, shape.size, shape.bold, font)
+    back = {"start": 0.0, "middle": width / 2, "end": width}[shape.anchor]
+    turn = f" rotate({_n(shape.rotate)})" if shape.rotate else ""
+    drawn = "".join(
+        command + " ".join(f"{v:.2f}".rstrip("0").rstrip(".") for v in numbers)
+        for command, numbers in fonts.outline(shape.text, shape.size, shape.bold, font)
+    )
+    fill = f' fill="{shape.fill}"' if shape.fill != INK else ""
+    place = f"translate({shape.x:.2f} {shape.y:.2f}){turn}" + (f" translate({-back:.2f} 0)" if back else "")
+    return f'<path aria-label="{_escaped(shape.text)}" role="img"{fill} transform="{place}" d="{drawn}"/>'
 
 
 def _body(shapes: Iterable[Shape]) -> Iterator[str]:

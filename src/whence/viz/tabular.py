@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import html
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from whence.viz.axes import minus
 from whence.viz.latex import escaped
 
 __all__ = ["Grid", "latex", "markdown", "notebook", "sortable"]
@@ -14,8 +14,6 @@ __all__ = ["Grid", "latex", "markdown", "notebook", "sortable"]
 RULES = r"% Needs \usepackage[T1]{fontenc} and \usepackage{booktabs}."
 FEW = 4
 """Columns from which on a table is as wide as the page."""
-NUMBER = re.compile(r"(?<![\w.])-(?=[\d.])")
-"""The hyphen of a negative number."""
 
 
 @dataclass(frozen=True)
@@ -38,15 +36,6 @@ class Grid:
     def of(cls, name: str, heads: Iterable[str], rows: Iterable[Iterable[str]], **more: object) -> Grid:
         made = tuple(tuple(minus(cell) for cell in row) for row in rows)
         return cls(name, tuple(heads), made, **more)  # type: ignore[arg-type]
-
-
-def minus(text: str) -> str:
-    """Negative numbers with a true minus.
-
-    >>> minus("left-hand -0.5 [-1.0, 2e-05]")
-    'left-hand −0.5 [−1.0, 2e-05]'
-    """
-    return NUMBER.sub("−", text)
 
 
 def sortable(grid: Grid, number: int) -> str:
@@ -131,21 +120,32 @@ def latex(grid: Grid, *, wide: bool = False) -> str:
     """A tabular with rules of booktabs, its notes beneath: a fragment for \\input. `wide` sets its first column as a
     paragraph, for sentences."""
     spec = "".join("l" if c in grid.words else "r" for c in range(len(grid.heads)))
-    spec = "p{0.45\\linewidth}" + spec[1:] if wide else spec
+    spec = "p{0.3\\linewidth}" + spec[1:] if wide else spec
     cells = [[_set(cell) for cell in row] for row in grid.rows]
     for r, c in grid.strong:
-        cells[r][c] = f"\\textbf{{{cells[r][c]}}}"
+        value, mark = _marked_off(cells[r][c])
+        cells[r][c] = f"\\textbf{{{value}}}{mark}"
     every = [[_set(head) for head in grid.heads], *cells]
     widths = [max(len(row[c]) for row in every) for c in range(len(grid.heads))]
     lines = [" & ".join(_padded(grid, row, widths)).rstrip() + r" \\" for row in every]
-    notes = "".join(f"\\par{{\\footnotesize {_set(note)}}}\n" for note in grid.notes)
+    notes = "".join(f"\\par\\smallskip{{\\footnotesize {_set(note)}}}\n" for note in grid.notes)
+    small = r"\small\setlength{\tabcolsep}{3pt}" if wide else ""
     return (
         f"% {' '.join(grid.name.split())}, made by whence: \\input this file.\n{RULES}\n"
-        f"{{\\setlength{{\\parindent}}{{0pt}}%\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n{lines[0]}\n\\midrule\n"
+        f"{{{small}\\setlength{{\\parindent}}{{0pt}}%\n\\begin{{tabular}}{{{spec}}}\n\\toprule\n{lines[0]}\n\\midrule\n"
         + "\n".join(lines[1:])
         + f"\n\\bottomrule\n\\end{{tabular}}\n{notes}}}\n"
     )
 
 
+def _marked_off(cell: str) -> tuple[str, str]:
+    """A value, and the star or tie behind it, which takes no room: digits stay under each other."""
+    for mark in (" *", " ="):
+        if cell.endswith(mark):
+            return cell.removesuffix(mark), f"\\rlap{{\\,{mark.strip()}}}"
+    return cell, ""
+
+
 def _set(text: str) -> str:
-    return escaped(minus(" ".join(text.split())))
+    made = escaped(minus(" ".join(text.split())))
+    return f"{{}}{made}" if made.startswith(("[", "*")) else made  # the end of the row above would take it as its own

@@ -12,6 +12,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Comparison, Explanation
+from whence.viz.axes import minus, signed
 from whence.viz.colour import blend, contrast_text, scale_of, shade
 from whence.viz.drawing import FAINT, INK, Drawing, Line, Raster, Rect, Shape, Text
 from whence.viz.figure import Figure
@@ -25,6 +26,8 @@ LONG = 400
 """Tokens from which on the text is set small and wide, and its strongest tokens are named above it."""
 PLAIN = 1500
 """Tokens from which on boxes have no round corners and no tips: files stay small."""
+PRINTED = 12.0
+"""Pixels of letters in a column of a paper."""
 WHITE = "#ffffff"
 
 
@@ -53,8 +56,14 @@ def tokens(
         scale = scale_of(np.concatenate([exp.scores for exp in found]))
     given = None if scale == "own" else float(scale)
     if isinstance(result, Comparison):
-        return Figure(lambda measure: _comparison(result, found, measure, wide, letters, given))
-    return Figure(lambda measure: _single(found[0], measure, wide, letters, given))
+        return Figure(
+            lambda measure: _comparison(result, found, measure, wide, letters, given),
+            lambda measure, room: _comparison(result, found, measure, room, size or PRINTED, given),
+        )
+    return Figure(
+        lambda measure: _single(found[0], measure, wide, letters, given),
+        lambda measure, room: _single(found[0], measure, room, size or PRINTED, given),
+    )
 
 
 def merged(exp: Explanation) -> Explanation:
@@ -92,7 +101,7 @@ def _single(exp: Explanation, measure: Measure, width: float, size: float, scale
 
 def _heading(exp: Explanation, measure: Measure, room: float) -> tuple[list[Shape], float]:
     """What is explained, how, and what was predicted; of long texts the strongest tokens as well."""
-    score = f"  {exp.target_score:+.4g}" if np.isfinite(exp.target_score) else ""
+    score = minus(f"  {exp.target_score:+.4g}") if np.isfinite(exp.target_score) else ""
     title = clipped(f"{exp.target or 'target'}{score}", room * 0.62, measure, 15, True)
     facts = f"by {exp.method}"
     if exp.prediction.labels:
@@ -109,7 +118,7 @@ def _heading(exp: Explanation, measure: Measure, room: float) -> tuple[list[Shap
         named = (
             "strongest of "
             + f"{len(exp):,}: "
-            + ",  ".join(f"{exp.tokens[i].strip()} {exp.scores[i]:+.3g}" for i in order)
+            + ",  ".join(f"{exp.tokens[i].strip()} {signed(exp.scores[i])}" for i in order)
         )
         shapes.append(Text(0, top + 12, clipped(named, room, measure, 11), 11, FAINT))
         top += 16
@@ -118,8 +127,8 @@ def _heading(exp: Explanation, measure: Measure, room: float) -> tuple[list[Shap
 
 def _foot(exp: Explanation, scale: float, measure: Measure, room: float) -> tuple[list[Shape], float]:
     shapes, right = legend(scale, measure)
-    notes = [f"left out: {exp.left_out:+.4g}"] if exp.left_out else []
-    notes += [f"receipt: {exp.conservation}"] if exp.conservation else []
+    notes = [minus(f"left out: {exp.left_out:+.4g}")] if exp.left_out else []
+    notes += [minus(f"receipt: {exp.conservation}")] if exp.conservation else []
     beside = right + 24
     if notes and measure("   ".join(notes), 10, False) <= room - beside:
         shapes.append(Text(room, 9, "   ".join(notes), 10, FAINT, "end"))

@@ -1,0 +1,57 @@
+"""The hub of models, and whether it can be reached: where it can't, its library asks again for minutes."""
+
+from __future__ import annotations
+
+import os
+import socket
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import urlsplit
+
+__all__ = ["answers", "kept_alone", "why_not"]
+
+PATIENCE = 3.0
+"""Seconds to wait for a connection."""
+
+
+def answers() -> bool:
+    """Whether a connection to the hub can be opened. Behind a proxy nobody knows: the hub's library finds out."""
+    from huggingface_hub import constants
+
+    address = urlsplit(constants.ENDPOINT)
+    if urllib.request.getproxies().get(address.scheme):
+        return True
+    try:
+        port = address.port or (443 if address.scheme == "https" else 80)
+        with socket.create_connection((address.hostname or "", port), timeout=PATIENCE):
+            return True
+    except OSError:
+        return False
+
+
+@contextmanager
+def kept_alone() -> Iterator[None]:
+    """Inside, what this machine has kept of the hub is found at once, and what it has not is missed at once.
+
+    Nothing changes where the hub answers.
+    """
+    from huggingface_hub import constants
+
+    if constants.HF_HUB_OFFLINE or answers():
+        yield
+        return
+    constants.HF_HUB_OFFLINE = True
+    try:
+        yield
+    finally:
+        constants.HF_HUB_OFFLINE = False
+
+
+def why_not() -> str:
+    """Why the hub is not asked, in brackets; nothing where it is."""
+    from huggingface_hub import constants
+
+    if os.environ.get("HF_HUB_OFFLINE"):
+        return " (offline mode is on)"
+    return " (the hub can't be reached from here)" if constants.HF_HUB_OFFLINE else ""

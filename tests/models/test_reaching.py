@@ -1,0 +1,54 @@
+"""The hub that can't be reached: said at once, and what was kept of it is still found."""
+
+from __future__ import annotations
+
+import socket
+
+import pytest
+from huggingface_hub import constants
+
+import whence
+from whence.errors import ModelNotFoundError
+from whence.models import reaching
+
+
+@pytest.fixture(autouse=True)
+def online(monkeypatch):
+    monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
+    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+        monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
+
+
+def test_a_model_that_is_not_here_is_refused_without_a_question(monkeypatch):
+    def asked(*_, **__):
+        raise AssertionError("the hub was asked again")
+
+    monkeypatch.setattr(reaching, "answers", lambda: False)
+    monkeypatch.setattr("huggingface_hub.utils._http.time.sleep", asked)
+    with pytest.raises(ModelNotFoundError, match=r"can't load 'nobody/nothing' \(the hub can't be reached from here\)"):
+        whence.load("nobody/nothing")
+    assert constants.HF_HUB_OFFLINE is False, "as it was"
+
+
+def test_models_that_are_here_ask_nobody(monkeypatch):
+    def asked():
+        raise AssertionError("a bundled model needs no hub")
+
+    monkeypatch.setattr(reaching, "answers", asked)
+    assert whence.load("sentiment").labels == ("negative", "positive")
+
+
+def test_a_closed_door_is_known_as_one(monkeypatch):
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        monkeypatch.setattr(constants, "ENDPOINT", f"http://127.0.0.1:{listener.getsockname()[1]}")
+        assert reaching.answers()
+    assert not reaching.answers()
+
+
+def test_behind_a_proxy_nobody_knows(monkeypatch):
+    monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
+    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    assert reaching.answers()
