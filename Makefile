@@ -42,6 +42,7 @@ bench: $(STAMP)  ## speed and memory as ratios; writes docs/benchmarks.md
 	$(BIN)/python -m benchmarks.attention --write docs/benchmarks_attention.md
 	$(BIN)/python -m benchmarks.shap_speed
 	$(BIN)/python -m benchmarks.evaluation_speed
+	$(BIN)/python -m benchmarks.costs --write benchmarks/results/costs.json
 
 tables: $(STAMP) ## the papers' tables on real data (DATA=, TEACHER=, JOBS=, QUICK=1); writes docs/results.md
 	$(BIN)/python -m benchmarks.tables --data $(DATA) --teacher $(TEACHER) --jobs $(or $(JOBS),1) $(if $(QUICK),--quick)

@@ -16,7 +16,7 @@ from statistics import median
 from benchmarks.methods import by_hand, plain_forward, relevance
 from benchmarks.workloads import Workload, workload
 
-__all__ = ["METHODS", "grown", "growth", "peak_growth"]
+__all__ = ["METHODS", "growth", "peak_growth", "status"]
 
 METHODS: dict[str, Callable[[Workload], object]] = {
     "plain forward": plain_forward,
@@ -30,22 +30,17 @@ METHODS: dict[str, Callable[[Workload], object]] = {
 
 
 def growth(method: str, family: str, batch: int, length: int, layers: int) -> float:
-    """`grown` by the name of a method."""
-    return grown(METHODS[method], family, batch, length, layers)
-
-
-def grown(method: Callable[[Workload], object], family: str, batch: int, length: int, layers: int) -> float:
     """MiB that the process grew by at its peak, over what it held with the model loaded."""
     warm = workload(family, 1, 2, layers=1)
-    method(warm)
+    METHODS[method](warm)
     work = workload(family, batch, length, layers=layers)
     Path("/proc/self/clear_refs").write_text("5")  # forget the peak of loading
-    before = _status("VmRSS")
-    method(work)
-    return (_status("VmHWM") - before) / 1024
+    before = status("VmRSS")
+    METHODS[method](work)
+    return (status("VmHWM") - before) / 1024
 
 
-def _status(field: str) -> int:
+def status(field: str) -> int:
     """A field of /proc/self/status, in KiB."""
     lines = Path("/proc/self/status").read_text().splitlines()
     return next(int(line.split()[1]) for line in lines if line.startswith(f"{field}:"))

@@ -6,20 +6,39 @@ import json
 from collections.abc import Iterator, Sequence
 from typing import TypeAlias
 
+from docs.generate.method_pages import GROUPS
+from docs.generate.notebooks import NOTEBOOKS
+from docs.generate.reference import PAGES
+
 __all__ = ["NAVIGATION", "Entry", "check", "files", "toml"]
 
 Entry: TypeAlias = "tuple[str, str | Sequence[Entry]]"
 
 NAVIGATION: list[Entry] = [
-    ("Start", [("whence", "index.md"), ("Vocabulary", "vocabulary.md")]),
+    (
+        "Start",
+        [
+            ("whence", "index.md"),
+            ("Quick start", "quickstart.md"),
+            ("Which method?", "chooser.md"),
+            ("Questions and errors", "faq.md"),
+            ("How it compares", "comparison.md"),
+            ("Vocabulary", "vocabulary.md"),
+        ],
+    ),
     (
         "Guides",
         [
-            ("What goes in", "inputs.md"),
-            ("Language models", "language_models.md"),
+            ("My classifier", "guides/classifier.md"),
+            ("My language model", "language_models.md"),
+            ("Citations (RAG)", "guides/citations.md"),
+            ("Pictures", "guides/images.md"),
+            ("Sounds", "guides/sounds.md"),
             ("Similarity and retrieval", "similarity.md"),
-            ("Data sets", "scale.md"),
-            ("What a run promises", "reliability.md"),
+            ("Data sets and clusters", "guides/data_sets.md"),
+            ("Long inputs and GPUs", "guides/long_inputs.md"),
+            ("Figures for papers", "guides/paper_figures.md"),
+            ("What goes in", "inputs.md"),
             ("Inside a model", "inside.md"),
             ("Graphs", "graphs.md"),
             ("Patching", "patching.md"),
@@ -27,10 +46,25 @@ NAVIGATION: list[Entry] = [
             ("Which explanation is right?", "evaluation.md"),
             ("Is attention an explanation?", "attention_debate.md"),
             ("The web page and its API", "serve.md"),
+            ("What a run promises", "reliability.md"),
+            ("Notebooks", [(title, f"notebooks/{name}.md") for name, title in NOTEBOOKS.items()]),
         ],
     ),
-    ("Methods", [("All methods on one page", "methods.md")]),
-    ("Gallery", [("Figures", "figures.md")]),
+    (
+        "Methods",
+        [
+            ("All on one page", "methods.md"),
+            *((group, [(name, f"methods/{name}.md") for name in names]) for group, names in GROUPS.items()),
+        ],
+    ),
+    ("Gallery", [("Gallery", "gallery.md"), ("Figures and their options", "figures.md")]),
+    (
+        "Reference",
+        [
+            *((title, f"reference/{page}.md") for page, (title, _) in PAGES.items()),
+            ("The command", "reference/commands.md"),
+        ],
+    ),
     (
         "Results",
         [
@@ -42,11 +76,20 @@ NAVIGATION: list[Entry] = [
             ("Attention methods", "benchmarks_attention.md"),
             ("On a GPU", "benchmarks_gpu.md"),
             ("Written text", "benchmarks_writing.md"),
+            ("Data sets at scale", "scale.md"),
         ],
     ),
     (
         "Project",
-        [("Contributing", "contributing.md"), ("Security of the server", "security.md"), ("Changes", "changelog.md")],
+        [
+            ("Writing a recipe, method or adapter", "contributing.md"),
+            ("Changes", "changelog.md"),
+            ("Security of the server", "security.md"),
+            ("Reporting a hole", "reporting.md"),
+            ("Conduct", "conduct.md"),
+            ("Releasing", "releasing.md"),
+            ("For coding agents", "skill.md"),
+        ],
     ),
 ]
 

@@ -3,24 +3,41 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from pathlib import Path
 
-__all__ = ["ROOT", "assets", "written"]
+from docs.generate.blocks import without_comments
+
+__all__ = ["DOCS", "ROOT", "assets", "dressed", "written"]
 
 ROOT = Path(__file__).parents[2]
 DOCS = ROOT / "docs"
-TOP = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
+TOP = {
+    "CONTRIBUTING.md": "contributing.md",
+    "CHANGELOG.md": "changelog.md",
+    "CODE_OF_CONDUCT.md": "conduct.md",
+    "RELEASING.md": "releasing.md",
+    "SECURITY.md": "reporting.md",
+    "SKILL.md": "skill.md",
+}
 """Files of the repository's top that are pages of the site."""
 SHOWN = {".svg", ".png", ".css", ".txt"}
 """What pages show or link to."""
+CODE = re.compile(r"(`+).+?\1")
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 
 
-def written() -> dict[str, str]:
-    """Every page by its place on the site."""
+def written(filled: Mapping[str, str] | None = None) -> dict[str, str]:
+    """Every page by its place on the site; `<!-- NAME -->` is filled with what has that name."""
     pages = {file.relative_to(DOCS).as_posix(): file for file in sorted(DOCS.rglob("*.md"))}
     pages |= {name: ROOT / file for file, name in TOP.items()}
-    return {name: spaced(linked(file.read_text(encoding="utf-8"))) for name, file in pages.items()}
+    return {name: _shown(file.read_text(encoding="utf-8"), filled or {}) for name, file in pages.items()}
+
+
+def _shown(text: str, filled: Mapping[str, str]) -> str:
+    for name, what in filled.items():
+        text = text.replace(f"<!-- {name} -->\n", f"{what}\n")
+    return linked(without_comments(text))
 
 
 def assets() -> dict[str, Path]:
@@ -37,13 +54,18 @@ def linked(text: str) -> str:
     return text
 
 
-def spaced(text: str) -> str:
-    """A blank line before each table that follows a line of text: Python-Markdown wants one, others do not."""
+def dressed(text: str) -> str:
+    """Tables as Python-Markdown wants them: a blank line before, and bars in code as they are.
+
+    Others take `\\|` in code of a table for a bar, and need no blank line.
+    """
     lines: list[str] = []
     fenced = False
     for line in text.split("\n"):
         fenced ^= bool(FENCE.match(line))
-        if not fenced and line.startswith("|") and lines and lines[-1].strip() and not lines[-1].startswith("|"):
-            lines.append("")
+        if not fenced and line.startswith("|"):
+            if lines and lines[-1].strip() and not lines[-1].startswith("|"):
+                lines.append("")
+            line = CODE.sub(lambda found: found[0].replace("\\|", "|"), line)
         lines.append(line)
     return "\n".join(lines)

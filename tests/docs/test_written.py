@@ -1,6 +1,6 @@
 """Pages that people wrote, as the site takes them."""
 
-from docs.generate.written import linked, spaced
+from docs.generate.written import dressed, linked
 
 
 def test_links_from_the_top_lead_to_pages_of_the_site():
@@ -8,5 +8,10 @@ def test_links_from_the_top_lead_to_pages_of_the_site():
 
 
 def test_a_table_gets_a_blank_line_before_it_unless_it_is_code():
-    assert spaced("text\n| a |\n| b |") == "text\n\n| a |\n| b |"
-    assert spaced("```\ntext\n| a |\n```") == "```\ntext\n| a |\n```"
+    assert dressed("text\n| a |\n| b |") == "text\n\n| a |\n| b |"
+    assert dressed("```\ntext\n| a |\n```") == "```\ntext\n| a |\n```"
+
+
+def test_bars_in_the_code_of_a_table_need_no_escape():
+    assert dressed(r"| `str \| None` | \|R\| |") == r"| `str | None` | \|R\| |"
+    assert dressed(r"`str \| None`") == r"`str \| None`"

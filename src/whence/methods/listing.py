@@ -11,7 +11,7 @@ from whence.core.recipe import Recipe, recipes
 from whence.methods.method import class_of, methods
 from whence.methods.propagate import DEFAULT_RECIPE, Propagate
 
-__all__ = ["lines", "markdown"]
+__all__ = ["describe", "lines", "markdown", "option_table"]
 
 
 def _summary(name: str) -> str:
@@ -60,17 +60,17 @@ def markdown() -> str:
     for name, r in recipes.items():
         choices = (r.softmax, f"{r.scores:g}", f"{r.values:g}", r.activation, r.product, r.norm, r.source)
         page.append(f"| `{name}` | {' | '.join(map(str, choices))} |")
-    page += ["", f"`lrp` is the default and an alias of `{DEFAULT_RECIPE}`.", "", *_options(Propagate), ""]
+    page += ["", f"`lrp` is the default and an alias of `{DEFAULT_RECIPE}`.", "", *option_table(Propagate), ""]
     others = [name for name in methods if name not in recipes and name != "lrp"]
     for name in others:
         made = class_of(name)
         page += [f"## `{name}`", "", inspect.getdoc(made) or "", ""]
         specific = "class-specific" if made.class_specific else "class-agnostic: the same for every target"
-        page += [f"Cost: {made.cost}. {specific.capitalize()}.", "", *_options(made), ""]
+        page += [f"Cost: {made.cost}. {specific.capitalize()}.", "", *option_table(made), ""]
     return "\n".join(page).rstrip()
 
 
-def _options(made: Any) -> list[str]:
+def option_table(made: Any) -> list[str]:
     """The options as a table; their docs are the strings under the fields."""
     source = "\n".join(inspect.getsource(c) for c in inspect.getmro(made) if hasattr(c, "__dataclass_fields__"))
     rows = ["| option | default | |", "|---|---|---|"]
