@@ -64,7 +64,8 @@ async def _next(told: asyncio.Queue[str | None], left: asyncio.Future[None]) -> 
     """The next line; an error once the client is gone."""
     line = asyncio.ensure_future(told.get())
     try:
-        await asyncio.wait({line, left}, return_when=asyncio.FIRST_COMPLETED)
+        waiting: set[asyncio.Future[Any]] = {line, left}
+        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
         if not line.done():
             raise ApiError(499, "left", "The client left before the answer was ready.")
         return line.result()
