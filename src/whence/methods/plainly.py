@@ -117,7 +117,7 @@ _KNOWN = {
         "How much the score falls when a word is masked.",
         "Words that stand for each other both get nothing: one is still there when the other is gone.",
     ),
-    "random": InWords("Random scores", "Numbers drawn at random, as a control.", "They mean nothing: that is the point."),
+    "random": InWords("Random scores", "Numbers drawn at random, as a control.", "They mean nothing, on purpose."),
     "saliency": InWords(
         "Sensitivity",
         "How strongly the score reacts to a small change of a word's vector.",

@@ -61,7 +61,8 @@ def _read(adapter: AbstractAdapter, item: Any, ranks: bool) -> AttentionMaps:
 
 def _fitting(maps: AttentionMaps, start: int, count: int) -> list[dict[str, Any]]:
     """The layer that is asked for, and those after it that are wanted and fit into one answer."""
-    made, size = [], 0
+    made: list[dict[str, Any]] = []
+    size = 0
     for number in range(start, min(start + count, len(maps))):
         cancel.check()
         size += maps[number].size

@@ -19,7 +19,8 @@ from whence.web.settings import Limits
 __all__ = ["STYLE", "events", "files", "install", "page"]
 
 STYLE = """
-:root { color-scheme: light dark; }
+:root { color-scheme: light dark; background: Canvas; color: CanvasText; }
+a { color: light-dark(#1d4f9c, #8ab4f8); }
 body { font: 16px/1.5 system-ui, sans-serif; max-width: 56rem; margin: 2rem auto; padding: 0 1rem; }
 section { border-top: 1px solid #8884; margin-top: 2rem; }
 h2 { font-size: 1.1rem; } h2 b { color: #2166ac; }

@@ -191,7 +191,7 @@ class Wanted:
 
 
 def _is_wrong(record: dict[str, Any]) -> bool:
-    return record["prediction"] != record["target"]
+    return bool(record["prediction"] != record["target"])
 
 
 def _groups(journal: Journal, report: ShardReport, columns: Any) -> Iterator[tuple[int, Any]]:

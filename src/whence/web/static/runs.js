@@ -271,9 +271,9 @@ export async function runs(view, info, page) {
   });
 
   async function open(row) {
+    current = row; // at once: somebody may press j twice
     const exp = await asked("row", `Opening row ${row}`, `${base()}/rows/${row}`);
-    if (!exp) return;
-    current = row;
+    if (!exp || current !== row) return;
     page.row = `${state.name}:${row}`;
     share.write(page);
     place.textContent = `row ${row}`;

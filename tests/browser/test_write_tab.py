@@ -1,0 +1,52 @@
+"""Language models and embedders on the page, with tiny ones."""
+
+from __future__ import annotations
+
+import pytest
+from playwright.sync_api import expect
+
+import whence
+from tests import small
+from tests.browser.conftest import serving
+from whence.web import Settings
+
+
+@pytest.fixture(scope="module")
+def models():
+    writer = whence.load((small.long_llama(), small.bytelevel(limit=512)))
+    embedder = whence.load((small.encoder(), small.wordpiece()), task="sentence-embedding")
+    with serving(Settings(models={"writer": writer, "embedder": embedder})) as address:
+        yield address
+
+
+def test_what_is_written_shows_where_it_came_from(opened, models):
+    page = opened(f"{models}#m=writer&x=abc&tab=write", wait=".w-own")
+    expect(page.get_by_label("Tokens to write")).to_have_value("12")
+    page.get_by_label("Tokens to write").fill("3")
+    page.get_by_role("button", name="Write").click()
+    expect(page.locator("#written option")).to_have_count(3)
+    own = page.locator(".w-own .w-t").first
+    own.hover()
+    assert page.locator(".w-prompt .w-t[class*='w-p'], .w-prompt .w-t[class*='w-n']").count() > 0
+
+
+def test_why_this_rather_than_that(opened, models):
+    page = opened(f"{models}#m=writer&x=abc&tab=write", wait=".rather")
+    page.get_by_label("rather than").fill("x")
+    page.get_by_role("button", name="Explain", exact=True).click()
+    expect(page.locator(".w-asked")).to_contain_text("rather than")
+
+
+def test_an_answer_from_documents_cites_them(opened, models):
+    page = opened(f"{models}#m=writer&x=abc&tab=write", wait=".rather")
+    page.get_by_label("Documents to answer from").fill("First text.\n\nSecond text.")
+    page.get_by_role("button", name="Write").click()
+    expect(page.locator(".w-cited.w-complete .w-document")).to_have_count(2)
+
+
+def test_two_texts_are_compared_and_only_models_that_write_have_the_tab(opened, models):
+    page = opened(f"{models}#m=embedder", wait=".w-grid")
+    assert page.locator(".w-arc").count() > 0
+    expect(page.get_by_role("tab", name="Write")).to_be_hidden()
+    page.get_by_label("Model").select_option("writer")
+    expect(page.get_by_role("tab", name="Write")).to_be_visible()
