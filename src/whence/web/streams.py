@@ -65,12 +65,7 @@ async def _next(told: asyncio.Queue[str | None], left: asyncio.Future[None]) -> 
     line = asyncio.ensure_future(told.get())
     either: set[asyncio.Future[Any]] = {line, left}
     try:
-<<<<<<< HEAD
         await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-=======
-        waiting: set[asyncio.Future[Any]] = {line, left}
-        await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
->>>>>>> page
         if not line.done():
             raise ApiError(499, "left", "The client left before the answer was ready.")
         return line.result()
