@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from whence.errors import InputError
-from whence.results import Explanation, Trace
+from whence.results import Explanation, Prediction, Trace
 
 
 def test_all_hops_are_as_many_as_there_are_rows_at_most():
@@ -42,3 +42,10 @@ def test_a_sentence_that_came_from_its_own_words_is_passed_on_until_little_is_le
     made = trace.span(hops="all")
     assert made.options["hops"] == 2
     np.testing.assert_allclose(made.scores, [9.99, 0.005, 0.005], atol=1e-6)
+
+
+def test_a_prediction_is_of_the_first_token_alone():
+    whole = Explanation(np.array([2.0, 2.0]), tokens=("a", "b"), target="ab", prediction=Prediction(("a",), (1.0,)))
+    trace = Trace(np.array([[0.0, 2.0], [2.0, 0.0]]), whole, ("a", "b"), ((0, 1), (1, 2)), target_scores=(2.0, 2.0))
+    assert trace.span(0, 2).prediction.label == "a"
+    assert not trace.span(1, 2).prediction.labels

@@ -50,3 +50,12 @@ def test_in_words_and_in_a_terminal():
     shown = console.file.getvalue()
     assert "1 of 2 layers are accounted for in full" in shown
     assert "<b>" in shown
+
+
+def test_layers_of_a_deep_model_that_balance_share_a_line():
+    one, open_ = made.inside().receipts
+    deep = replace(made.inside(), receipts=(*[one] * 7, replace(one, inputs=2.5), open_))
+    assert inside_page.lines(deep).splitlines()[-2:] == [
+        "receipts of 8 layers: each and what is absorbed behind it are +4.0000 (largest error +5.0e-01)",
+        "receipt of layer 8: layer +3.5000 beside +0.2500 of +4.0000; the other +0.2500 passes this layer by",
+    ]

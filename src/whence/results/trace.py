@@ -16,6 +16,7 @@ from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.hops import Hops, passed_on
+from whence.results.prediction import Prediction
 from whence.results.showing import Drawn, Writers
 from whence.results.units import Units, groups_of, tokens_reading, words_among
 
@@ -131,6 +132,7 @@ class Trace(Drawn):
             receipt = Conservation.added([self.receipts[n] for n in chosen], factors.tolist())
         return replace(
             self.whole,
+            prediction=self.whole.prediction if 0 in chosen else Prediction(),  # which is of the first token
             scores=flat.reshape(self.whole.scores.shape),
             target=name,
             target_score=scores,

@@ -38,6 +38,8 @@ __all__ = ["fragment", "lines", "page", "receipt", "render", "screen", "table_of
 TOP = 10
 """How many of the strongest are named."""
 RECEIPTS = "Receipts: every layer and all that is absorbed behind it are the target"
+FEW = 6
+"""Layers whose receipts are written out."""
 WIDE = 24
 """Columns of a map that fit a terminal; of wider ones the strongest are named."""
 
@@ -74,8 +76,19 @@ def lines(inside: Inside, most: int = TOP) -> str:
     made = [header(inside.inputs)]
     for place in inside.places:
         made += [f"{place}:", *_named(inside, place, most)]
-    made += [f"receipt of layer {n}: {receipt(inside, n)}" for n in range(len(inside.receipts))]
-    return "\n".join(made)
+    return "\n".join([*made, *_balanced(inside)])
+
+
+def _balanced(inside: Inside) -> list[str]:
+    """A line for each layer; of a deep model, one for all that balance."""
+    held = range(len(inside.receipts))
+    whole = [n for n in held if inside.receipts[n].complete]
+    if len(whole) <= FEW:
+        return [f"receipt of layer {n}: {receipt(inside, n)}" for n in held]
+    worst = max((inside.receipts[n] for n in whole), key=lambda made: abs(made.error))
+    said = f"receipts of {len(whole)} layers: each and what is absorbed behind it are {worst.target:+.4f}"
+    apart = [f"receipt of layer {n}: {receipt(inside, n)}" for n in held if n not in whole]
+    return [f"{said} (largest error {worst.error:+.1e})", *apart]
 
 
 @draws(Inside, "terminal")

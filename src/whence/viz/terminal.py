@@ -93,6 +93,10 @@ def render(exp: Explanation) -> Group:
     return Group(*lines)
 
 
+def _on_one_line(text: str) -> str:
+    return printable(text.replace("\n", "⏎").replace("\t", "→"))
+
+
 def _strongest(sound: Explanation) -> list[str]:
     """The pieces of a sound that say most, in their order; of hundreds nobody reads all."""
     scores = sound.scores.reshape(-1)
@@ -113,7 +117,7 @@ def plain(exp: Explanation) -> str:
             lines += ["  ".join(f"{s:+.3f}" for s in row) for row in one.scores]
         else:
             scores = one.scores.reshape(-1)
-            lines += [f"{score:+.4f}\t{one.feature(i)}" for i, score in enumerate(scores)]
+            lines += [f"{score:+.4f}\t{_on_one_line(one.feature(i))}" for i, score in enumerate(scores)]
     lines += [shares(exp)] if len(together) > 1 else []
     if exp.left_out:
         lines.append(f"{exp.left_out:+.4f}\t(left out)")
