@@ -3,8 +3,9 @@ does padding change nothing, and does `whence.explain` say so of the model's own
 
 from __future__ import annotations
 
+import copy
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import torch
@@ -64,6 +65,16 @@ class Questions:
             self.plain = specimen.scores(self.outputs)
         # The score that is furthest from zero for both examples: errors are relative to it.
         self.chosen = int(self.plain.abs().amin(0).argmax())
+        with torch.no_grad():
+            self.alone = [float(self.target(alone(specimen, n))) for n in range(2)]
+            """What the model says of each example if there is no other."""
+
+    @property
+    def mixes(self) -> bool:
+        """Whether the plain model's own answer depends on the other example of its batch."""
+        together = self.plain[:, self.chosen].tolist()
+        limit = QUESTIONS["batch"] / 10
+        return any(abs(a - b) > limit * abs(a) for a, b in zip(self.alone, together, strict=True))
 
     def target(self, outputs: Any, padding: int = 0) -> Tensor:
         return self.specimen.scores(outputs, padding)[:, self.chosen]
@@ -83,12 +94,9 @@ def check(specimen: Specimen, recipe: Recipe = recipes["exact"]) -> Verdict:
     return Verdict(
         specimen.task,
         specimen.model_type,
-        forward=relative(numbers_of(whole.outputs), numbers_of(asked.outputs)),
+        forward=_forward(asked, whole),
         conservation=max(_conservation(single) for single in singles),
-        batch=max(
-            relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name], of_all(whole))
-            for name in asked.sources
-        ),
+        batch=_batch(asked, whole, singles),
         padding=_padding(asked, singles[0]),
         explain=_explain(asked, singles),
         unruled=whole.unruled | dict.fromkeys(whole.bypasses, 1),
@@ -120,6 +128,31 @@ def of_all(found: Propagation) -> float:
     return math.hypot(*(float(r.norm()) for r in found.relevance.values()))
 
 
+def _forward(asked: Questions, whole: Propagation) -> float:
+    """Outputs under the recipe against the plain model's; in float64 where float32 rounds more than is allowed."""
+    error = relative(numbers_of(whole.outputs), numbers_of(asked.outputs))
+    if error <= QUESTIONS["forward"]:
+        return error
+    wide = {k: v.double() if v.is_floating_point() else v for k, v in asked.specimen.inputs.items()}
+    specimen = replace(asked.specimen, model=copy.deepcopy(asked.specimen.model).double(), inputs=wide)
+    try:
+        again = Questions(specimen, asked.recipe)
+        return relative(numbers_of(again.propagated(wide).outputs), numbers_of(again.outputs))
+    except RuntimeError:  # it makes float32 of its own
+        return error
+
+
+def _batch(asked: Questions, whole: Propagation, singles: list[Propagation]) -> float:
+    """Relevance in a batch against that of each example alone. Where the model itself says something else of an example
+    in a batch, explanations can't do better."""
+    if asked.mixes:
+        return math.nan
+    return max(
+        relative(torch.cat([s.relevance[name] for s in singles]), whole.relevance[name], of_all(whole))
+        for name in asked.sources
+    )
+
+
 def _conservation(single: Propagation) -> float:
     kept = single.inputs + sum(v for k, v in single.sinks.items() if k not in LOST)
     return float(((kept - single.target).abs() / single.target.abs()).max())
@@ -139,7 +172,7 @@ def _explain(asked: Questions, singles: list[Propagation]) -> float:
         found = whence.explain(door, specimen.inputs, asked.recipe, asked.target, progress=False)
     errors = []
     for n, (exp, single) in enumerate(zip(found, singles, strict=True)):
-        hand = float(asked.target(alone(specimen, n)) if specimen.flat else asked.plain[n, asked.chosen])
+        hand = asked.alone[n] if specimen.flat or asked.mixes else float(asked.plain[n, asked.chosen])
         own = [exp.target_score - hand, exp.conservation.error]
         if not specimen.flat:  # there the tokens that hold a picture's place are no features
             own.append(float(exp.scores.sum()) - float(single.inputs[0]))

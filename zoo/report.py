@@ -14,7 +14,7 @@ from zoo.check import QUESTIONS, Verdict
 from zoo.tasks import TASKS
 
 MEANINGS = {
-    "forward": "the outputs under the recipe equal the plain model's",
+    "forward": "the outputs under the recipe equal the plain model's; in float64 where float32 rounds more than that",
     "conservation": "`exact`: inputs + biases and other constants = explained score",
     "batch": "two examples at once equal one by one",
     "padding": "three padding tokens change nothing and get nothing",
@@ -52,7 +52,8 @@ def write(verdicts: list[Verdict], path: str) -> None:
         "Inputs are tensors: token ids, pictures, films, sounds, series, and all of them that a model takes together. "
         "Of the scores of a task, the one furthest from zero is explained. Every number that goes in must matter to "
         "the score, or the model counts as not built. No code of the package names a model class. "
-        "`–`: the question does not apply (no attention mask, or the model itself is not blind to padding).",
+        "`–`: the question does not apply (no attention mask, or the model itself is not blind to padding, or to the "
+        "other examples of a batch: these are explained one by one).",
         "",
         "## Exceptions",
         "",
@@ -90,14 +91,7 @@ def explain_failure(verdict: Verdict) -> str:
 
 # Why a check fails, where it was looked into. The numbers above come from the run, these words do not.
 NOTES: dict[tuple[str, str], str] = {
-    ("", "yoso"): "Its attention is a `torch.autograd.Function` whose backward is an approximation.",
-    ("", "reformer"): "Its backward pass, a `torch.autograd.Function` of its own, refuses to run in evaluation mode.",
-    ("", "hunyuan_vl"): "The model's own answer depends on the other pictures of its batch.",
-    ("", "minimax_m3_vl"): "The model's own answer depends on the other pictures of its batch.",
     ("", "vibevoice_asr"): "It draws random numbers: two runs differ.",
-    ("", "zoedepth"): "It computes its bins in a function compiled by `torch.jit.script`, which nobody can see into.",
-    ("", "mobilenet_v2"): "Rounding: in float64 the error is 3e-14.",
-    ("", "nystromformer"): "The model scales its pseudo-inverse by a maximum over the batch: its examples mix.",
 }
 
 

@@ -34,8 +34,9 @@ OTHERS = [
     ("universal-segmentation", "mask2former"), ("video-classification", "timesformer"),
     ("video-classification", "videomae"), ("visual-question-answering", "vilt"),
     ("zero-shot-image-classification", "clip"), ("zero-shot-object-detection", "grounding-dino"),
+    ("causal-lm", "reformer"), ("depth-estimation", "zoedepth"), ("masked-lm", "nystromformer"), ("masked-lm", "yoso"),
 ]  # fmt: skip
-"""Of every other task one or two."""
+"""Of every other task one or two; functions of a model's own, one that is compiled, and a batch whose examples mix."""
 
 
 @pytest.mark.parametrize(("task", "model_type"), [*FAMILIES, *OTHERS])

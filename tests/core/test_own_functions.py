@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 
+import numpy as np
 import pytest
 import torch
 import torch.nn.functional as F
@@ -11,6 +12,7 @@ from torch import Tensor
 from torch.utils.checkpoint import checkpoint
 
 from tests.core.helpers import CLOSE, books, explain, normal, seed_for
+from whence.errors import ModelError
 
 
 class Shifted(torch.autograd.Function):
@@ -101,7 +103,63 @@ def test_a_part_that_runs_again_meets_the_same_rule() -> None:
     torch.testing.assert_close(books(again), torch.zeros(2, dtype=torch.float64), **CLOSE)
 
 
-@pytest.mark.parametrize(("function", "recipe"), [(Mixed, "exact"), (Shifted, "gi")])
+class Kernel(torch.autograd.Function):
+    """The same, computed by nothing that torch sees."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return torch.from_numpy(np.broadcast_to(x.numpy(force=True).sum(-1, keepdims=True), x.shape).copy())
+
+    backward = Mixed.backward
+
+
+class Reversible(torch.autograd.Function):
+    """x plus its products with itself, with a backward pass that is for training alone."""
+
+    @staticmethod
+    def forward(ctx, x, weight):
+        with torch.no_grad():
+            y = x + F.gelu((x @ x.mT) @ (x * weight))
+        ctx.save_for_backward(y.detach())
+        ctx.training = ctx.needs_input_grad[0]
+        return y
+
+    @staticmethod
+    def backward(ctx, grad):
+        raise AssertionError("put the model into training mode")
+
+
+def test_others_are_run_line_by_line() -> None:
+    """Their rules are those of the lines, whatever their backward pass is, and whatever turns gradients off."""
+    x, weight = normal(2, 4, 6), torch.nn.Parameter(normal(6, seed=3))
+    own = explain(lambda x: Reversible.apply(2 * x, weight) * 1.0, x)
+    known = explain(lambda x: 2 * x + F.gelu((4 * x @ x.mT) @ (2 * x * weight)), x)
+    torch.testing.assert_close(own.relevance["x"], known.relevance["x"], **CLOSE)
+    torch.testing.assert_close(books(own), torch.zeros(2, dtype=torch.float64), **CLOSE)
+    assert not own.bypasses
+    assert not explain(lambda x: Mixed.apply(2 * x) * 1.0, x).bypasses
+
+
+def test_a_backward_pass_that_fails_is_named() -> None:
+    with pytest.raises(ModelError, match=r"Reversible .* training mode .*method='lrp'"):
+        explain(lambda x: Reversible.apply(x, 1.0), normal(2, 4, 6), "gi")
+
+
+@torch.jit.script
+def squashed(x: Tensor, strength: float = 3.0):
+    return x.div(1 + strength * x.pow(2))
+
+
+def test_what_is_compiled_is_run_in_python() -> None:
+    x, call = normal(2, 4, 6), torch.jit.ScriptFunction.__call__
+    own = explain(lambda x: squashed(2 * x), x)
+    known = explain(lambda x: (2 * x).div(1 + 3.0 * (2 * x).pow(2)), x)
+    torch.testing.assert_close(own.relevance["x"], known.relevance["x"], **CLOSE)
+    assert not own.bypasses
+    assert torch.jit.ScriptFunction.__call__ is call
+
+
+@pytest.mark.parametrize(("function", "recipe"), [(Kernel, "exact"), (Shifted, "gi")])
 def test_others_keep_their_gradient_and_are_named(function, recipe) -> None:
     x = normal(2, 4, 6)
     done = explain(lambda x: function.apply(2 * x) * 1.0, x, recipe)

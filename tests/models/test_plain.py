@@ -204,3 +204,36 @@ def test_what_a_decoder_has_written_is_explained_next_to_a_sound():
         assert {part.source for part in exp.parts} == {"input_features", "decoder_input_ids"}
         assert np.abs(exp.part("decoder_input_ids")).min() > 0
         assert exp.conservation.error == pytest.approx(0, abs=1e-5)
+
+
+class Mixing(torch.nn.Module):
+    """Scales what it makes of a row by the largest number of the batch (as Nyströmformer does)."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        torch.manual_seed(0)
+        self.table, self.head = torch.nn.Embedding(9, 4), torch.nn.Linear(4, 3)
+
+    def forward(self, input_ids, attention_mask):
+        x = (self.table(input_ids) * attention_mask[..., None]).sum(1)
+        return self.head(x / x.detach().abs().max())
+
+
+def test_a_module_that_mixes_its_batch_is_explained_row_by_row():
+    module = Mixing().eval()
+    inputs = {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6]]), "attention_mask": torch.ones(2, 3)}
+    assert not torch.allclose(module(**inputs)[:1], module(*(v[:1] for v in inputs.values())))
+    for n, exp in enumerate(whence.explain(module, inputs, "exact", 1)):
+        row = {k: v[n : n + 1] for k, v in inputs.items()}
+        assert exp.target_score == pytest.approx(module(**row)[0, 1].item(), abs=1e-6)
+        np.testing.assert_allclose(exp.scores, whence.explain(module, row, "exact", 1).scores, atol=1e-6)
+
+
+def test_a_table_that_is_no_row_is_not_taken_for_mixing():
+    class Tabled(Mixing):
+        def forward(self, input_ids, attention_mask):
+            return super().forward(input_ids, torch.ones(input_ids.shape)) @ attention_mask[:, :3] / len(input_ids) ** 2
+
+    inputs = {"input_ids": torch.tensor([[1, 2, 3], [4, 5, 6], [7, 8, 1]]), "attention_mask": torch.randn(3, 3)}
+    with pytest.raises(InputError, match="one example at a time"):
+        whence.explain(Tabled().eval(), inputs, "exact", 1)

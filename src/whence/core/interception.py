@@ -41,7 +41,7 @@ from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
 from whence.core.numerics import widened
-from whence.core.own_functions import Handler, Watched, are_shares, as_activation
+from whence.core.own_functions import Handler, Watched, are_shares, as_activation, body_of
 from whence.core.recipe import Recipe
 from whence.errors import ModelError
 
@@ -149,7 +149,13 @@ class Interception(TorchFunctionMode):
         """Layers of the model that are changed until the end, by their ids."""
         self.at_exit = ExitStack()
         """What is put back when the interception ends."""
+        self.with_own_gradient: set[str] = set()
+        """Functions of the model's own that go back as their author wrote."""
         self._depth, self._last = 0, -1
+        self._inside = 0
+        """How many functions of the model's own are being run line by line: in these, gradients are never off."""
+        self._as_they_are: set[Any] = set()
+        """Those that can't be."""
 
     # -- as a context ----------------------------------------------------------------------------------------
 
@@ -228,6 +234,9 @@ class Interception(TorchFunctionMode):
         inner = _active.stack[-1] if _active.stack else self
         if name in PASSED or inner is not self or (self.in_backward and not torch.is_grad_enabled()):
             return func(*args, **kwargs)
+        if self._inside and not torch.is_grad_enabled():
+            with torch.enable_grad():
+                return self.__torch_function__(func, types, args, kwargs)
         if name == "get":
             return self._property(func, args)
         if name == "to" and isinstance(args[0], nn.Parameter):  # weights are brought: they stay weights
@@ -306,26 +315,62 @@ class Interception(TorchFunctionMode):
                 mark_layout(target, follow("view", (part,), {}, target.view_as(target)))
 
     def own_function(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A `torch.autograd.Function` of the model's own: an activation has its slope, a softmax is one."""
-        if self._depth or not torch.is_grad_enabled() or self.recipe.activation != "slope":
+        """A `torch.autograd.Function` of the model's own: an activation has its slope, a softmax is one, and others
+        are run line by line."""
+        if self._depth or not (torch.is_grad_enabled() or self._inside) or self.recipe.activation != "slope":
+            self.with_own_gradient.add(name)
             return func(*args, **kwargs)
         own, options, tainted = self._own(args, kwargs, False)
+        if not tainted:
+            return func(*args, **kwargs)
+        with torch.enable_grad():
+            out = self._activated(Call(func, name, own, options, self))
+            return self._line_by_line(func, args, kwargs) if out is None else out
+
+    def _activated(self, call: Call) -> Any:
+        """The value of an activation of the model's own, with its slope; None where it is none."""
         now = _get_sequence_nr()
         self._depth = 1
         try:
-            call = Call(func, name, own, options, self)
-            out = as_activation(call) if tainted else None
+            out = as_activation(call)
             if out is None:
-                out = func(*args, **kwargs)
-                if tainted and not self.in_target and are_shares(out):
-                    mark_role(out, "probability")
-                return out
+                return None
             if self.ledger.active and now != self._last >= 0:
                 self.gaps.append((self._last, now))
             self._last = _get_sequence_nr() if self._last >= 0 else -1
             return self._followed(call, out)
         finally:
             self._depth = 0
+
+    def _line_by_line(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A function's own forward pass as if it stood in the model; or as it is, where that leads nowhere."""
+        function = getattr(func, "__self__", None)
+        body = body_of(function)
+        if body is None or kwargs or function in self._as_they_are or self.in_target:
+            return self._as_it_is(func, args, kwargs)
+        state = torch.get_rng_state()
+        self._inside += 1
+        try:
+            out = body(*args)
+        except Exception:  # it wants more of its context than there is
+            out = None
+        finally:
+            self._inside -= 1
+        if any(is_tainted(o) for o in (out if isinstance(out, (tuple, list)) else [out])):
+            return out
+        self._as_they_are.add(function)
+        torch.set_rng_state(state)
+        return self._as_it_is(func, args, kwargs)
+
+    def _as_it_is(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        self._depth = 1
+        try:
+            out = func(*args, **kwargs)
+        finally:
+            self._depth = 0
+        if not self.in_target and are_shares(out):
+            mark_role(out, "probability")
+        return out
 
     # -- the cases -------------------------------------------------------------------------------------------
 

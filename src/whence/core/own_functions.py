@@ -1,8 +1,12 @@
-"""A `torch.autograd.Function` of a model's own, where it is an activation or a softmax.
+"""Functions of a model's own that torch runs out of the mode's sight.
 
-`Function.apply` goes past the mode. While anybody explains, another stands in its place: it asks the mode of its own
-thread, if there is one, and is gone afterwards. Functions that are neither run as they are, and the receipt names them.
-So do those whose `apply` somebody took before.
+A `torch.autograd.Function`: `apply` goes past the mode. While anybody explains, another stands in its place: it asks
+the mode of its own thread, if there is one, and is gone afterwards. The function may be an activation, or a softmax.
+Any other is run as its `forward` reads, line by line, with gradients: what its author wrote for the backward pass may
+be an approximation (YOSO's), or be for training alone (Reformer's). Where that leads nowhere (a kernel), it runs as it
+is, and the receipt names it. So does one whose `apply` somebody took before.
+
+A function that `torch.jit.script` compiled: it keeps the Python that it was made of, which is run in its place.
 """
 
 from __future__ import annotations
@@ -17,7 +21,7 @@ from torch import Tensor
 from whence.core.backward import with_slope_now
 from whence.core.call import Call, is_tainted, mark_origin, mark_role, role_of
 
-__all__ = ["Watched", "are_shares", "as_activation"]
+__all__ = ["Watched", "are_shares", "as_activation", "body_of"]
 
 Handler = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """A function's name, the function, and its arguments, to its value."""
@@ -25,20 +29,29 @@ OURS = ("torch.", "whence.")
 """Modules whose functions are part of the machinery: checkpoints, our own gradients."""
 
 
+COMPILED = torch.jit.ScriptFunction
+PYTHON = "_torchdynamo_inline"
+"""Where a compiled function keeps what it was made of."""
+
+
 class Watched:
-    """`Function.apply` while it is watched: one replacement for all threads, as long as anybody needs it."""
+    """`Function.apply`, and calls of what is compiled, while they are watched: one replacement for all threads, as long
+    as anybody needs it."""
 
     def __init__(self, handler: Callable[[], Handler | None]):
         self.handler = handler
         """Asked at every call, in the thread of the call: who looks at it there."""
         self.lock, self.users = threading.Lock(), 0
         self.original: Any = None
+        self.compiled: Any = None
 
     def __enter__(self) -> None:
         with self.lock:
             if self.users == 0:
                 self.original = torch.autograd.Function.__dict__["apply"]
+                self.compiled = COMPILED.__call__
                 torch.autograd.Function.apply = classmethod(self._replacement())  # type: ignore[assignment,method-assign]
+                COMPILED.__call__ = self._in_python()  # type: ignore[method-assign]
             self.users += 1
 
     def __exit__(self, *error: object) -> None:
@@ -46,6 +59,7 @@ class Watched:
             self.users -= 1
             if self.users == 0:
                 torch.autograd.Function.apply = self.original  # type: ignore[method-assign]
+                COMPILED.__call__ = self.compiled  # type: ignore[method-assign]
 
     def _replacement(self) -> Callable[..., Any]:
         original, handler = self.original, self.handler
@@ -56,6 +70,43 @@ class Watched:
             return run(*args, **kwargs) if handle is None else handle(cls.__name__, run, args, kwargs)
 
         return apply
+
+    def _in_python(self) -> Callable[..., Any]:
+        compiled, handler = self.compiled, self.handler
+
+        def call(function: Any, *args: Any, **kwargs: Any) -> Any:
+            source = getattr(function, PYTHON, None)
+            run = compiled.__get__(function) if source is None or handler() is None else source
+            return run(*args, **kwargs)
+
+        return call
+
+
+class _Context:
+    """What a function's `forward` may ask of its context, where nobody will go back over it."""
+
+    def __init__(self, args: tuple[Any, ...]):
+        self.needs_input_grad = tuple(isinstance(a, Tensor) and a.requires_grad for a in args)
+        self.saved_tensors: tuple[Any, ...] = ()
+
+    def save_for_backward(self, *tensors: Any) -> None:
+        self.saved_tensors = tensors
+
+    def _nothing(self, *_: Any) -> None:
+        """Nothing to note."""
+
+    save_for_forward = mark_dirty = mark_non_differentiable = set_materialize_grads = _nothing
+
+
+def body_of(function: Any) -> Callable[..., Any] | None:
+    """What a function does in its forward pass, of the arguments of `apply`; None where it is no class."""
+    if not isinstance(function, type):
+        return None
+    forward: Callable[..., Any] = function.forward  # type: ignore[attr-defined]
+    plain = torch.autograd.Function.setup_context
+    if getattr(function, "setup_context", plain) is not plain:  # the newer way: no context
+        return forward
+    return lambda *args: forward(_Context(args), *args)
 
 
 def as_activation(call: Call) -> Tensor | None:

@@ -265,7 +265,15 @@ def there_and_back(
                 "part of the model under torch.no_grad(), or take gradients: method='gi'"
             )
         reentrant = mode.recomputes and _has_checkpoint(scores.grad_fn)
-        grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=reentrant)
+        try:
+            grads = backward(scores, [leaf.tensor for leaf in mode.leaves], reentrant=reentrant)
+        except (AssertionError, NotImplementedError) as error:
+            if not mode.with_own_gradient:
+                raise
+            raise ModelError(
+                f"the model goes back over {' and '.join(sorted(mode.with_own_gradient))} by code of its own, which "
+                f"failed: {' '.join(str(error).split())} Propagation runs such functions line by line: method='lrp'"
+            ) from error
     return grads, scores, outputs
 
 

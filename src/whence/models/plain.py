@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -18,6 +18,7 @@ from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter, Kind
 from whence.models.attending import in_the_open
 from whence.models.example import Example, Features
+from whence.models.padding import Beside
 from whence.models.targets import field_of
 
 __all__ = ["PlainModule"]
@@ -26,6 +27,7 @@ ALONE = "input"
 """The name of a tensor that was passed without one."""
 TEXTS = ("input_ids", "decoder_input_ids")
 """What is read, and what a decoder has written so far: explained next to a picture or a sound."""
+MIXES = "its examples mix"
 
 
 class PlainModule(AbstractAdapter):
@@ -81,6 +83,9 @@ class PlainModule(AbstractAdapter):
                 shared = {k: v for k, v in given.items() if k not in choice}
                 if self._same_alone(choice, shared, whole):
                     return choice, shared
+            if self._mixes(given, first, rows, whole):
+                self._facts[MIXES] = True
+                return rows, {k: v for k, v in given.items() if k not in rows}
         raise InputError(
             f"can't tell which of {', '.join(map(repr, rows))} have the batch first: the module gives another answer "
             "for one row alone. Pass one example at a time"
@@ -98,6 +103,23 @@ class PlainModule(AbstractAdapter):
         pairs = list(zip(alone, whole, strict=True)) if len(alone) == len(whole) else []
         alike = [(one, all_[:1]) for one, all_ in pairs if one.shape == all_[:1].shape]
         return bool(alike) and all(_close(one, first) for one, first in alike)
+
+    def _mixes(self, given: dict[str, Any], first: str, rows: dict[str, Tensor], whole: list[Tensor]) -> bool:
+        """Whether what the module says of a row depends on the other rows of the batch, and on nothing else.
+
+        Among copies of itself a row must have the answer that it has alone, and another one than among the others.
+        """
+        copies = {k: v[:1].expand_as(v).contiguous() for k, v in rows.items()}
+        try:
+            among = _tensors(self.forward(_moved({**given, **copies}, self.device)))
+            other = _tensors(self.forward(_moved({**given, first: copies[first]}, self.device)))
+        except Exception:
+            return False
+        changed = any(a.shape == b.shape and not _close(a[:1], b[:1]) for a, b in zip(other, whole, strict=True))
+        return changed and self._same_alone(rows, {k: v for k, v in given.items() if k not in rows}, among)
+
+    def beside(self, examples: Sequence[Example]) -> Beside:
+        return "alone" if MIXES in self._facts else super().beside(examples)
 
     def _example(self, row: dict[str, Tensor], shared: dict[str, Any], sources: tuple[Source, ...]) -> Example:
         return Example(row, tuple(_features(source, row[source.name]) for source in sources), shared=shared)
