@@ -273,6 +273,8 @@ def test_the_model_is_left_as_it_was():
     ("options", "error", "words"),
     [
         ({"corrupt": "a dull movie"}, InputError, "has 7 tokens and the corrupt one 5"),
+        ({"corrupt": CLEAN}, InputError, "are the same"),
+        ({"truth": 0}, OptionError, "truth=0"),
         ({"at": "head"}, OptionError, "Did you mean 'heads'"),
         ({"at": []}, InputError, "names no places"),
         ({"at": None}, OptionError, "at=None is not 'heads'"),

@@ -269,6 +269,8 @@ def _check_alike(clean: Example, corrupt: Example) -> None:
                 f"the clean input has {clean.count} tokens and the corrupt one {corrupt.count}: activations can only "
                 "be exchanged token by token. Change words for others with as many tokens"
             )
+    if all(torch.equal(value, corrupt.inputs[name]) for name, value in clean.inputs.items()):
+        raise InputError("the clean and the corrupt input are the same to the model: change the word that decides")
 
 
 def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
