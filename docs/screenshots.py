@@ -75,14 +75,21 @@ def bundled(browser: Browser, folder: Path) -> None:
     report = whence.compare("sentiment", TEXT, METHODS, target="all").save(folder / "report.html")
     heads = whence.attention("sentiment", TEXT).save(folder / "heads.html")
     with serving() as address:
-        page = f"{address}/#m=sentiment&x={urllib.request.quote(TEXT)}&k={','.join(METHODS)}"
-        shot(browser, page, folder / "web.png", 1200, 860)
-        shot(browser, page, folder / "web-phone.png", 390, 844, dark=True)
-        shot(browser, f"{address}/#m=tones&k=lrp,gi,rollout", folder / "web-sound.png", 1200, 860)
-        shot(browser, f"{address}/#m=shapes&k=lrp,attn_lrp,gi", folder / "web-shapes.png", 1200, 860)
+        web(browser, address, folder)
         shot(browser, report.resolve().as_uri(), folder / "report.png", 1200, 820, dark=True)
         shot(browser, heads.resolve().as_uri(), folder / "heads.png", 1200, 820)
     report.unlink(), heads.unlink()
+
+
+def web(browser: Browser, address: str, folder: Path) -> None:
+    """The page of `whence serve`."""
+    page = f"{address}/#m=sentiment&x={urllib.request.quote(TEXT)}&k={','.join(METHODS)}"
+    shot(browser, page, folder / "web.png", 1200, 860)
+    shot(browser, page, folder / "web-phone.png", 390, 844, dark=True, at="#view .w-top")
+    shot(browser, page, folder / "web-check.png", 1200, 480, at="#check", click="Remove the top 3 words")
+    shot(browser, f"{page}&tab=attention", folder / "web-attention.png", 1200, 860)
+    shot(browser, f"{address}/#m=tones&k=lrp,gi,rollout", folder / "web-sound.png", 1200, 860)
+    shot(browser, f"{address}/#m=shapes&k=lrp,attn_lrp,gi", folder / "web-shapes.png", 1200, 860)
 
 
 def terminal(path: Path) -> None:
@@ -117,12 +124,32 @@ def serving() -> Iterator[str]:
         server.wait()
 
 
-def shot(browser: Browser, url: str, path: Path, width: int, height: int, *, dark: bool = False) -> None:
-    """A page as a browser of this size shows it, at one and a half times the pixels."""
+def shot(
+    browser: Browser,
+    url: str,
+    path: Path,
+    width: int,
+    height: int,
+    *,
+    dark: bool = False,
+    at: str = "",
+    click: str = "",
+) -> None:
+    """A page as a browser of this size shows it, at one and a half times the pixels.
+
+    A button is clicked first, or an element scrolled to the top, where asked for.
+    """
     scheme = "dark" if dark else "light"
     page = browser.new_page(viewport={"width": width, "height": height}, color_scheme=scheme, device_scale_factor=1.5)
     page.goto(url)
     page.wait_for_load_state("networkidle")
+    if click:
+        page.get_by_role("button", name=click).click()
+        page.wait_for_load_state("networkidle")
+        page.wait_for_timeout(1000)
+    if at:
+        page.locator(at).first.evaluate("element => { element.scrollIntoView(); scrollBy(0, -110); }")
+        page.mouse.move(0, 0)
     page.screenshot(path=path)
     page.close()
     # 128 colours are enough for a page, and a third of the size

@@ -43,8 +43,7 @@ def test_what_explanations_share_is_written_once():
     other = Explanation(scores=np.array([1.0, 2.0]), tokens=("a", "gem"), target="bad", target_score=2.0, method="lrp")
     first, second = data(report.page(Comparison((EXP, other))))["explanations"]
     assert first["tokens"] == ["a", "gem"]
-    said = second.pop("verdict")
-    assert "".join(piece["text"] for piece in said) == other.verdict
+    assert "".join(phrase["text"] for phrase in second.pop("verdict")) == other.verdict
     assert second == {"target": "bad", "target_score": 2.0, "scores": [1.0, 2.0]}
 
 
