@@ -20,7 +20,7 @@ from whence.viz.tabular import Grid, latex
 from whence.viz.typeset import pieces
 from whence.viz.verdicts import verdict
 
-__all__ = ["page", "table_of", "tex"]
+__all__ = ["body_of", "data_of", "page", "table_of", "tex"]
 
 TOP = 20
 """Pairs that are listed."""
@@ -32,34 +32,26 @@ ARCS = 12
 def page(pair: Pair) -> str:
     """Texts, pictures and numbers are in the page; its script draws arcs and matrix."""
     title = " × ".join(text if len(text) <= 70 else text[:69] + "…" for text in said(pair))
-    parts = [Card("The strongest pairs", (table_of(pair),)), Card("The receipt", (_receipt(pair),))]
-    body = (
-        f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(heading(pair))}</h2>'
-        f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
-        f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
-        f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
-        f"{cards(parts)}</div>"
-    )
+    parts = [Card("The strongest pairs", (table_of(pair),))]
     return document(
         title=title,
         verdict=verdict(pair),
-        body=body,
+        body=body_of(pair) + cards(parts),
         data={**data_of(pair), "copies": copies(parts)},
         scripts=("base.js", "pair.js", "sorting.js"),
         styles=("pair.css",),
     )
 
 
-def table_of(pair: Pair) -> Grid:
-    """The strongest pairs, in numbers."""
-    found = [(i, j) for i, j in pair.strongest(TOP) if pair.matrix[i, j]]
-    rows = [(named(pair.left.feature(i)), named(pair.right.feature(j)), f"{pair.matrix[i, j]:+.4f}") for i, j in found]
-    return Grid.of("The strongest pairs", ("first", "second", "relevance"), rows, words=frozenset({0, 1}))
-
-
-@draws(Pair, "tex")
-def tex(pair: Pair) -> str:
-    return latex(table_of(pair))
+def body_of(pair: Pair) -> str:
+    """Both inputs, the place of the matrix and the receipt, escaped: what the script is given to draw on."""
+    return (
+        f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(heading(pair))}</h2>'
+        f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
+        f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
+        f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
+        f'<section class="w-card"><h2>The receipt</h2>{_receipt(pair)}</section></div>'
+    )
 
 
 def data_of(pair: Pair) -> dict[str, Any]:
@@ -125,3 +117,15 @@ def _receipt(pair: Pair) -> str:
     cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{minus(f'{v:+.4f}')}</td></tr>" for n, v in rows)
     note = f"error {minus(f'{receipt.error:+.1e}')}; sinks are biases, positions and constants of the model"
     return f'<table class="w-table w-books">{cells}</table><p class="w-quiet">{html.escape(note)}</p>'
+
+
+def table_of(pair: Pair) -> Grid:
+    """The strongest pairs, in numbers."""
+    found = [(i, j) for i, j in pair.strongest(TOP) if pair.matrix[i, j]]
+    rows = [(named(pair.left.feature(i)), named(pair.right.feature(j)), f"{pair.matrix[i, j]:+.4f}") for i, j in found]
+    return Grid.of("The strongest pairs", ("first", "second", "relevance"), rows, words=frozenset({0, 1}))
+
+
+@draws(Pair, "tex")
+def tex(pair: Pair) -> str:
+    return latex(table_of(pair))
