@@ -19,7 +19,7 @@ from whence.viz.colour import AGAINST, FOR, contrast_text
 
 __all__ = ["Hued", "nearest"]
 
-RAMPS = {
+RAMPS: dict[str, dict[str, tuple[int, ...]]] = {
     "256": {"for": (231, 223, 216, 215, 209, 208, 202, 166), "against": (231, 153, 111, 110, 74, 68, 67, 25)},
     "standard": {"for": (15, 3, 3, 3), "against": (15, 4, 4, 4)},
     "windows": {"for": (15, 3, 3, 3), "against": (15, 4, 4, 4)},

@@ -10,13 +10,15 @@ from whence.results import Patching
 from whence.results.showing import draws
 from whence.viz.cards import Card, paragraph, report
 from whence.viz.heat_table import STYLE, heat_table
-from whence.viz.patch_map import heading, maps_of, notes
+from whence.viz.patch_map import heading, maps_of, notes, patch_map
 from whence.viz.tabular import Grid, latex
 from whence.viz.terminal import printable
 from whence.viz.verdicts import verdict
 
 __all__ = ["largest", "page", "tex"]
 
+TIPS = 6000
+"""Cells up to which each has its number; more of them are a picture."""
 SHOWN = 20
 """Places in the list."""
 
@@ -40,7 +42,7 @@ def page(found: Patching) -> str:
         verdict=verdict(found),
         parts=[
             Card("The two runs", (*texts, *said)),
-            *(Card(f"Effects by {name}", (_map(found, values),)) for name, values in maps_of(found)),
+            *_maps(found),
             Card("Largest effects", (largest(found),)),
         ],
         stamp={**found.options, **found.stamp},
@@ -57,6 +59,12 @@ def _texts(found: Patching) -> list[tuple[str, tuple[str, ...]]]:
     other = "corrupt" if found.into == "clean" else "clean"
     both = {found.into: found.tokens, other: found.other_tokens}
     return [(name, both[name]) for name in ("clean", "corrupt") if both[name]]
+
+
+def _maps(found: Patching) -> list[Card]:
+    if found.effects.size > TIPS:
+        return [Card("Effects", (patch_map(found),))]
+    return [Card(f"Effects by {name}", (_map(found, values),)) for name, values in maps_of(found)]
 
 
 def _map(found: Patching, values: np.ndarray) -> str:
