@@ -11,7 +11,7 @@ REPORTS = {name: result for name, result in made.every().items() if ".html" in f
 OVERFLOW = """() => [...document.querySelectorAll("body *")]
   .filter((e) => e.getBoundingClientRect().right > innerWidth + 1 && !e.closest(SCROLLS))
   .map((e) => `${e.tagName}.${e.className}`)"""
-SCROLLS = ".w-scroll, .w-heads, .w-heattable, .w-figure, .w-canvas, .w-unseen, svg"
+SCROLLS = ".w-scroll, .w-heads, .w-arcbox, .w-heattable, .w-figure, .w-canvas, .w-receipt, .w-unseen, svg"
 """What may be wider than the page, in a box of its own."""
 
 

@@ -16,7 +16,7 @@ def test_both_texts_the_matrix_and_the_receipt_are_there(opened):
     expect(page.locator('[data-side="right"]')).to_contain_text("kitten sat")
     expect(page.locator(".w-cell")).to_have_count(4)
     expect(page.locator(".w-arc")).to_have_count(4)
-    expect(page.locator(".w-books")).to_contain_text("sinks × sinks-0.1000")
+    expect(page.locator(".w-books")).to_contain_text("sinks × sinks−0.1000")
 
 
 def test_a_word_shows_what_it_goes_with_and_a_click_keeps_it(opened):

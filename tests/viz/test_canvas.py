@@ -111,3 +111,20 @@ def test_right_to_left_and_wide_text_is_drawn_with_what_is_installed():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # machines without such fonts say so
         assert viz.tokens(explanation("שלום עולם. 电影很好", cut=2)).png()[:4] == b"\x89PNG"
+
+
+@pytest.mark.parametrize(
+    ("char", "advice"),
+    [("🎉", "apt install fonts-symbola"), ("🥹", "Colour emoji can't be drawn"), ("文", "apt install fonts-noto-cjk")],
+)
+def test_a_missing_character_has_advice_that_helps(monkeypatch, char, advice):
+    monkeypatch.setattr(fonts, "_take", lambda *_: False)
+    monkeypatch.setattr(fonts, "_missing", set())
+    with pytest.warns(UserWarning, match=advice):
+        fonts._look_for(char)
+
+
+def test_marks_that_choose_a_picture_are_no_missing_characters():
+    with warnings.catch_warnings():
+        warnings.simplefilter("error")
+        fonts.family("a\ufe0f\u200d")

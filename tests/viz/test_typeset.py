@@ -112,3 +112,38 @@ def test_every_letter_is_placed_once_within_the_line(text, cut, width):
 
 def test_no_width_is_too_small():
     assert lines(explanation("ab"), 1) == [["a"], ["b"]]
+
+
+def written(*tokens: str) -> Explanation:
+    """Tokens that hold their own white space, as language models write them."""
+    ends = np.cumsum([len(token) for token in tokens]).tolist()
+    places = tuple(zip([0, *ends[:-1]], ends, strict=True))
+    return Explanation(scores=np.zeros(len(tokens)), tokens=tokens, offsets=places, text="".join(tokens))
+
+
+def test_code_keeps_its_lines_and_its_indentation():
+    code = written("def", " f", "():", "\n   ", " if", " a", ":", "\n       ", " return", "\n\n", "x")
+    assert lines(code, 400) == [["def", "f", "():", "⏎"], ["if", "a", ":", "⏎"], ["return", "⏎⏎"], ["x"]]
+    placed, _ = typeset(code, ten, 10, 400)
+    assert [p.x for p in placed if p.text in ("def", "if", "return", "x")] == [0, 40, 80, 0]
+
+
+def test_lines_of_a_text_keep_their_indentation_and_wrap_under_it():
+    placed, number = typeset(explanation("if a:\n  bb cc"), ten, 10, 60)
+    assert number == 3
+    assert [(p.text, p.x, p.line) for p in placed if p.text in ("bb", "cc")] == [("bb", 20, 1), ("cc", 20, 2)]
+
+
+def test_marks_stand_on_their_letter_whatever_token_they_are_in():
+    found, _ = typeset(written("كتاب", "\u064bا"), ten, 10, 400)
+    by_token = {p.token: p.text.replace("\u200d", "") for p in found}
+    assert by_token == {0: "كتاب\u064b", 1: "ا"}
+    alone, _ = typeset(written("جد", "\u064b", "\u0651", "ا"), ten, 10, 400)
+    texts = {p.token: p.text.replace("\u200d", "") for p in alone}
+    assert texts[0] == "جد\u064b\u0651"
+    assert texts[1] == texts[2] == "\u2009", "a sliver keeps the colour"
+
+
+def test_letters_join_through_a_mark_at_the_end_of_a_token():
+    found, _ = typeset(written("كتب\u064e", "ت"), ten, 10, 400)
+    assert [p.text for p in sorted(found, key=lambda p: p.token)] == ["كتب\u064e\u200d", "\u200dت"]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import struct
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, suppress
+from contextlib import contextmanager, suppress
 from importlib import resources
 from pathlib import Path
 from pickle import UnpicklingError
@@ -18,9 +18,10 @@ from torch import nn
 
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
 from whence.extras import need
-from whence.models import choosing, doors, embedding, image, reaching, sentences
+from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
 from whence.models.plain import PlainModule
+from whence.models.reaching import at_once, why_not
 from whence.models.tasks import TASKS, kind_of
 
 __all__ = ["AUTO", "BUNDLED", "load"]
@@ -85,16 +86,14 @@ def load(
             f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, a pipeline, or "
             "(module, tokenizer)"
         )
-    name = str(model)
-    is_here = name in BUNDLED or Path(name).expanduser().exists()
     try:
         read = (device, _dtype(dtype), revision, trust_remote_code, allow_missing, allow_pickle)
-        with nullcontext() if is_here else reaching.kept_alone():
-            return _named(name, task, read, options)
+        return _named(str(model), task, read, options)
     except (json.JSONDecodeError, struct.error, SafetensorError, UnpicklingError) as error:
-        raise ModelError(f"{name!r} has a file that can't be read: {_first_line(error)}") from error
+        raise ModelError(f"{str(model)!r} has a file that can't be read: {_first_line(error)}") from error
 
 
+@at_once(BUNDLED)
 def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str, Any]) -> AbstractAdapter:
     """What a folder or a repository holds: an adapter, an embedder, or a model."""
     device, dtype, revision, trust, _, _ = read
@@ -417,7 +416,7 @@ def _not_loaded(name: str, error: Exception) -> ModelError:
             f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
         )
     return ModelNotFoundError(
-        f"can't load {name!r}{reaching.why_not()}: {_first_line(error)} "
+        f"can't load {name!r}{why_not()}: {_first_line(error)} "
         f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
     )
 

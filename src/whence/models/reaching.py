@@ -5,12 +5,17 @@ from __future__ import annotations
 import os
 import socket
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Container, Iterator
+from contextlib import contextmanager, nullcontext
+from functools import wraps
+from pathlib import Path
+from typing import Concatenate, ParamSpec, TypeVar
 from urllib.parse import urlsplit
 
-__all__ = ["answers", "kept_alone", "why_not"]
+__all__ = ["answers", "at_once", "kept_alone", "why_not"]
 
+P = ParamSpec("P")
+T = TypeVar("T")
 PATIENCE = 3.0
 """Seconds to wait for a connection."""
 
@@ -46,6 +51,24 @@ def kept_alone() -> Iterator[None]:
         yield
     finally:
         constants.HF_HUB_OFFLINE = False
+
+
+def at_once(bundled: Container[str]) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
+    """A function that loads by name, which does not wait for a hub that can't be reached.
+
+    Names that are `bundled` or lie on this machine ask nobody.
+    """
+
+    def enter(load: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+        @wraps(load)
+        def loaded(name: str, *args: P.args, **kwargs: P.kwargs) -> T:
+            is_here = name in bundled or Path(name).expanduser().exists()
+            with nullcontext() if is_here else kept_alone():
+                return load(name, *args, **kwargs)
+
+        return loaded
+
+    return enter
 
 
 def why_not() -> str:

@@ -109,7 +109,8 @@ class Drawn:
         return str(draw(self, "notebook"))
 
     def __rich__(self) -> Any:
-        return draw(self, "terminal")
+        shown = draw(self, "terminal")
+        return importlib.import_module("whence.viz.hues").Hued(shown)
 
     def __str__(self) -> str:
         return str(draw(self, "txt"))

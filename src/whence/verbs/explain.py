@@ -30,9 +30,10 @@ from whence.models.loading import load
 from whence.models.writing import CausalLM
 from whence.options import Count, check
 from whence.progress import showing
-from whence.results import Explanation, Several, Trace
+from whence.results import Explanation, Trace
 from whence.results.hops import Hops
 from whence.results.inside import Inside
+from whence.results.several import Several
 from whence.results.units import Units
 
 __all__ = ["SkippedWarning", "encoding_of", "explain"]

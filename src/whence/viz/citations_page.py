@@ -8,7 +8,7 @@ from typing import Any
 from whence.results import Citations
 from whence.results.citations import NOTABLE
 from whence.results.showing import draws
-from whence.viz.cards import Card, cards, copies, facts
+from whence.viz.cards import Card, cards, copies
 from whence.viz.citing import PLAINLY, Said, Sentence, from_none, said, sentences
 from whence.viz.report import document, shade
 from whence.viz.tabular import Grid, latex
@@ -24,7 +24,7 @@ FULL = 0.6
 def page(result: Citations) -> str:
     """Everything is in the text of the page; its script only lights up what belongs together."""
     title = " ".join(result.question.split())
-    parts = [Card("Shares in numbers", (table_of(result),)), *_stamp(result)]
+    parts = [Card("Shares in numbers", (table_of(result),))]
     return document(
         title=title if len(title) <= 160 else title[:159] + "…",
         verdict=verdict(result),
@@ -35,30 +35,13 @@ def page(result: Citations) -> str:
     )
 
 
-def table_of(result: Citations) -> Grid:
-    """A row for each statement and one for the answer, a column for each document and for what is none."""
-    heads = ("statement", *(f"[{n}] {name}" for n, name in enumerate(result.names, 1)), *result.rest)
-    rows = [(" ".join(one.text.split()), (*one.documents, *one.rest.values())) for one in result.statements]
-    rows.append(("the answer", (*result.documents, *result.rest.values())))
-    cells = [(words, *(f"{share:.0%}" for share in shares)) for words, shares in rows]
-    last = len(rows) - 1
-    strong = {(last, c) for c in range(len(heads))}
-    note = "Shares of what speaks for a statement: documents, and what is no document."
-    return Grid.of("Shares in numbers", heads, cells, strong=frozenset(strong), notes=(note,))
-
-
-@draws(Citations, "tex")
-def tex(result: Citations) -> str:
-    return latex(table_of(result), wide=True)
-
-
 def body_of(result: Citations) -> str:
     """Answer, shares and documents, escaped: what the script is given to light up."""
     documents = "".join(_document(result, n, own) for n, own in enumerate(sentences(result)))
     return (
         f'<div id="whence-cited" class="w-cited"><div class="w-left">{_answer(result, list(said(result)))}'
         f"{_shares(result)}</div>"
-        f'<section class="w-documents" aria-label="Documents">{documents}</section></div>'
+        f'<section class="w-documents" aria-label="Documents">{documents}{_stamp(result)}</section></div>'
     )
 
 
@@ -151,11 +134,13 @@ def _document(result: Citations, n: int, own: list[Sentence]) -> str:
     )
 
 
-def _stamp(result: Citations) -> list[Card]:
+def _stamp(result: Citations) -> str:
     if result.trace is None:
-        return []
+        return ""
     whole = result.trace.whole
-    return [Card("Stamp", (facts({"method": whole.method, **whole.stamp}),))]
+    facts = {"method": whole.method, **whole.stamp}
+    rows = "".join(f"<dt>{_safe(str(k))}</dt><dd>{_safe(str(v))}</dd>" for k, v in facts.items() if v is not None)
+    return f'<section class="w-card"><h2>Stamp</h2><dl class="w-facts">{rows}</dl></section>'
 
 
 def _headline(says: str) -> str:
@@ -169,3 +154,20 @@ def _first_upper(text: str) -> str:
 
 def _safe(text: str) -> str:
     return html.escape(text)
+
+
+def table_of(result: Citations) -> Grid:
+    """A row for each statement and one for the answer, a column for each document and for what is none."""
+    heads = ("statement", *(f"[{n}] {name}" for n, name in enumerate(result.names, 1)), *result.rest)
+    rows = [(" ".join(one.text.split()), (*one.documents, *one.rest.values())) for one in result.statements]
+    rows.append(("the answer", (*result.documents, *result.rest.values())))
+    cells = [(words, *(f"{share:.0%}" for share in shares)) for words, shares in rows]
+    last = len(rows) - 1
+    strong = {(last, c) for c in range(len(heads))}
+    note = "Shares of what speaks for a statement: documents, and what is no document."
+    return Grid.of("Shares in numbers", heads, cells, strong=frozenset(strong), notes=(note,))
+
+
+@draws(Citations, "tex")
+def tex(result: Citations) -> str:
+    return latex(table_of(result), wide=True)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import unicodedata
 import warnings
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from functools import lru_cache
 from typing import Any
 
@@ -31,8 +31,11 @@ PREFERRED = (
     "Noto Sans",
 )
 PACKAGES = {"CJK": "fonts-noto-cjk", "HIRAGANA": "fonts-noto-cjk", "KATAKANA": "fonts-noto-cjk"}
-PACKAGES |= {"HANGUL": "fonts-noto-cjk", "FACE": "fonts-symbola", "EMOJI": "fonts-symbola"}
+PACKAGES |= {"HANGUL": "fonts-noto-cjk"}
 """Where letters come from, by a word in their names."""
+EMOJI = ((0x2300, 0x23FF), (0x2600, 0x27BF), (0x1F000, 0x1FAFF))
+SYMBOLA = ((0x2300, 0x27BF), (0x1F000, 0x1F6F3), (0x1F700, 0x1F918), (0x1F980, 0x1F984), (0x1F9C0, 0x1F9C0))
+"""Emoji, and those that a font with outlines has (fonts-symbola, up to those of 2015): colour fonts can't be drawn."""
 
 _found: dict[str, Any] = {}
 """Families that were found for characters the face lacks, in the order of need."""
@@ -80,7 +83,7 @@ def _paths(families: tuple[str, ...], bold: bool) -> list[Any]:
 
 @lru_cache(maxsize=65536)
 def _has(path: Any, char: str) -> bool:
-    if unicodedata.category(char) in ("Cf", "Cc"):
+    if unicodedata.category(char) in ("Cf", "Cc") or 0xFE00 <= ord(char) <= 0xFE0F:  # they have no picture of their own
         return True
     try:
         return bool(manager().get_font(path).get_char_index(ord(char)))
@@ -103,12 +106,23 @@ def _look_for(char: str) -> None:
         return
     _missing.add(char)
     name = unicodedata.name(char, "")
-    package = next((found for script, found in PACKAGES.items() if script in name), "fonts-noto-core")
     warnings.warn(
-        f"no installed font has {char!r} ({name or hex(ord(char))}): it is drawn as a box. Install one (on Debian: "
-        f"apt install {package}), or save as .svg or .html, which use the reader's fonts",
+        f"no installed font has {char!r} ({name or hex(ord(char))}): it is drawn as a box. {_advice(char, name)}",
         stacklevel=2,
     )
+
+
+def _advice(char: str, name: str) -> str:
+    """What to do about a character that no font has."""
+    if _within(char, EMOJI) and not _within(char, SYMBOLA):
+        return "Colour emoji can't be drawn in PDF and PNG: save as .svg or .html, which use the reader's fonts"
+    scripts = (found for script, found in PACKAGES.items() if script in name)
+    package = "fonts-symbola" if _within(char, SYMBOLA) else next(scripts, "fonts-noto-core")
+    return f"Install one (on Debian: apt install {package}), or save as .svg or .html, which use the reader's fonts"
+
+
+def _within(char: str, ranges: Sequence[tuple[int, int]]) -> bool:
+    return any(first <= ord(char) <= last for first, last in ranges)
 
 
 def _take(entries: Iterable[Any], char: str) -> bool:

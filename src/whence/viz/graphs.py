@@ -11,7 +11,7 @@ from rich.text import Text as RichText
 
 from whence.results import AttributionGraph, Edge
 from whence.results.showing import draws
-from whence.viz.axes import MARGIN, signed
+from whence.viz.axes import MARGIN, minus, signed
 from whence.viz.cards import Card, cards, copies
 from whence.viz.colour import blend, contrast_text, scale_of, shade
 from whence.viz.drawing import FAINT, HAIR, Dot, Drawing, Line, Polyline, Shape, Text
@@ -160,7 +160,7 @@ def tex(graph: AttributionGraph) -> str:
 @draws(AttributionGraph, "html")
 def page(graph: AttributionGraph) -> str:
     """The picture to point at: a node shows what came into it and what it gave."""
-    title = f"{graph.target} = {signed(graph.target_score)}"
+    title = minus(f"{graph.target} = {graph.target_score:+.3f}")
     parts = [Card("The strongest edges", (table_of(graph),))]
     return document(
         title=title,

@@ -6,7 +6,7 @@ import unicodedata
 from collections.abc import Callable
 from functools import lru_cache
 
-__all__ = ["FAMILY", "Measure", "clipped", "measure", "wrapped"]
+__all__ = ["FAMILY", "Measure", "clipped", "is_sure", "measure", "wrapped"]
 
 Measure = Callable[[str, float, bool], float]
 """Text, size in pixels, bold → width in pixels."""
@@ -26,7 +26,7 @@ _WIDTHS = {  # Helvetica, Arial and Liberation Sans agree on these
     "^": 469,
     "Jcksvxyz": 500,
     "#$0123456789?L_abdeghnopqu": 556,
-    "+<=>~": 584,
+    "+<=>~−±×÷": 584,
     "FTZ": 611,
     "&ABEKPSVXY": 667,
     "CDHNRUw": 722,
@@ -40,11 +40,18 @@ _WIDTHS = {  # Helvetica, Arial and Liberation Sans agree on these
     "اأإآ": 250,
     "لدذرزوةءى": 400,
     "жшщюмыфъ": 800,
-    "·’‘": 250,
+    "·": 278,
+    "’‘": 222,
+    "“”": 333,
+    "²³": 333,
+    "≤≥": 549,
+    "τ": 395,
+    "Σ": 592,
     "…—⏎→": 1000,
     "–": 556,
 }
 _TABLE = {char: width for chars, width in _WIDTHS.items() for char in chars}
+_SURE = frozenset(char for char in _TABLE if char.isascii() or char in "−±×÷·’‘“”²³≤≥…–—")
 _SCRIPTS = (("HEBREW", 580), ("ARABIC", 540), ("CYRILLIC CAPITAL", 700), ("GREEK CAPITAL", 690), ("LATIN CAPITAL", 690))
 
 
@@ -63,6 +70,11 @@ def _advance(char: str) -> int:
     return next((width for script, width in _SCRIPTS if name.startswith(script)), 556)
 
 
+def is_sure(text: str) -> bool:
+    """Whether the widths are those of the faces themselves: Latin letters, digits and the signs of numbers."""
+    return all(char in _SURE for char in text)
+
+
 @lru_cache(maxsize=65536)
 def measure(text: str, size: float = 12.0, bold: bool = False) -> float:
     """Width in pixels. Wide characters take an em, combining marks nothing.
@@ -73,8 +85,13 @@ def measure(text: str, size: float = 12.0, bold: bool = False) -> float:
     return sum(map(_advance, text)) * size / 1000 * (1.07 if bold else 1.0)
 
 
+ON_ONE_LINE = str.maketrans({"\n": "⏎", "\t": "→", "\r": ""})
+"""A label may be a line break: that of a token that a language model writes."""
+
+
 def clipped(text: str, room: float, measured: Measure, size: float = 12.0, bold: bool = False) -> str:
-    """As much of the text as there is room for, with … where something was left out."""
+    """As much of the text as there is room for, on one line, with … where something was left out."""
+    text = text.translate(ON_ONE_LINE)
     if measured(text, size, bold) <= room:
         return text
     low, high = 0, len(text)
@@ -86,6 +103,7 @@ def clipped(text: str, room: float, measured: Measure, size: float = 12.0, bold:
 
 def wrapped(text: str, room: float, measured: Measure, size: float, bold: bool = False) -> list[str]:
     """A line of prose broken at spaces."""
+    text = text.translate(ON_ONE_LINE)
     lines = [""]
     for word in text.split(" "):
         longer = f"{lines[-1]} {word}".strip()

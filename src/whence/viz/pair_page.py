@@ -50,20 +50,8 @@ def body_of(pair: Pair) -> str:
         f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
         f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
         f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
-        f"{cards([Card('The receipt', (_receipt(pair),))])}</div>"
+        f'<section class="w-card"><h2>The receipt</h2>{_receipt(pair)}</section></div>'
     )
-
-
-def table_of(pair: Pair) -> Grid:
-    """The strongest pairs, in numbers."""
-    found = [(i, j) for i, j in pair.strongest(TOP) if pair.matrix[i, j]]
-    rows = [(named(pair.left.feature(i)), named(pair.right.feature(j)), f"{pair.matrix[i, j]:+.4f}") for i, j in found]
-    return Grid.of("The strongest pairs", ("first", "second", "relevance"), rows, words=frozenset({0, 1}))
-
-
-@draws(Pair, "tex")
-def tex(pair: Pair) -> str:
-    return latex(table_of(pair))
 
 
 def data_of(pair: Pair) -> dict[str, Any]:
@@ -129,3 +117,15 @@ def _receipt(pair: Pair) -> str:
     cells = "".join(f"<tr><td>{html.escape(n)}</td><td class='w-right'>{minus(f'{v:+.4f}')}</td></tr>" for n, v in rows)
     note = f"error {minus(f'{receipt.error:+.1e}')}; sinks are biases, positions and constants of the model"
     return f'<table class="w-table w-books">{cells}</table><p class="w-quiet">{html.escape(note)}</p>'
+
+
+def table_of(pair: Pair) -> Grid:
+    """The strongest pairs, in numbers."""
+    found = [(i, j) for i, j in pair.strongest(TOP) if pair.matrix[i, j]]
+    rows = [(named(pair.left.feature(i)), named(pair.right.feature(j)), f"{pair.matrix[i, j]:+.4f}") for i, j in found]
+    return Grid.of("The strongest pairs", ("first", "second", "relevance"), rows, words=frozenset({0, 1}))
+
+
+@draws(Pair, "tex")
+def tex(pair: Pair) -> str:
+    return latex(table_of(pair))

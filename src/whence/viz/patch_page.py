@@ -18,6 +18,8 @@ from whence.viz.verdicts import verdict
 
 __all__ = ["largest", "page", "tex"]
 
+TIPS = 6000
+"""Cells up to which each has its number; more of them are a picture."""
 SHOWN = 20
 """Places in the list."""
 
@@ -42,14 +44,10 @@ def page(found: Patching) -> str:
         for name, tokens in _texts(found)
     )
     said = tuple(paragraph(line, quiet=True) for line in notes(found))
-    if found.kind == EDGES:
-        maps = [Card("Effects by edge", (patch_map(found),))]
-    else:
-        maps = [Card(f"Effects by {name}", (_map(found, values),)) for name, values in maps_of(found)]
     return report(
         title=heading(found)[:160],
         verdict=verdict(found),
-        parts=[Card("The two runs", (*texts, *said)), *maps, Card("Largest effects", (largest(found),))],
+        parts=[Card("The two runs", (*texts, *said)), *_maps(found), Card("Largest effects", (largest(found),))],
         stamp={**found.options, **found.stamp},
         styles=(STYLE,),
     )
@@ -64,6 +62,13 @@ def _texts(found: Patching) -> list[tuple[str, tuple[str, ...]]]:
     other = "corrupt" if found.into == "clean" else "clean"
     both = {found.into: found.tokens, other: found.other_tokens}
     return [(name, both[name]) for name in ("clean", "corrupt") if both[name]]
+
+
+def _maps(found: Patching) -> list[Card]:
+    """Numbers that can be read; of edges and large maps, a picture."""
+    if found.kind == EDGES or found.effects.size > TIPS:
+        return [Card("Effects", (patch_map(found),))]
+    return [Card(f"Effects by {name}", (_map(found, values),)) for name, values in maps_of(found)]
 
 
 def _map(found: Patching, values: np.ndarray) -> str:

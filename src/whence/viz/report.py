@@ -38,8 +38,7 @@ def page(result: Explanation | Sequence[Explanation]) -> str:
     """Prediction, target switch, coloured tokens or patches or both, table, receipt and stamp, in one file."""
     results = [exp.laid_out() for exp in ([result] if isinstance(result, Explanation) else result)]
     first = results[0]
-    by = ", ".join(dict.fromkeys(exp.method for exp in results))
-    title = _said(first) or f"{', '.join(dict.fromkeys(exp.target for exp in results))} by {by}"
+    title = _said(first) or f"{first.target} by {first.method}"
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
         body=f'<div id="whence-board" class="w-board"><noscript>{_still(results[0])}</noscript></div>',

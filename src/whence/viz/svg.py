@@ -21,7 +21,7 @@ from whence import cancel
 from whence.results.showing import Font
 from whence.viz import fonts
 from whence.viz.drawing import INK, Dot, Drawing, Line, Polygon, Polyline, Raster, Rect, Shape, Text
-from whence.viz.metrics import FAMILY, measure
+from whence.viz.metrics import FAMILY, is_sure, measure
 
 __all__ = ["to_svg"]
 
@@ -124,7 +124,7 @@ def _text(shape: Text, style: str, tip: str) -> str:
     x, y = _n(shape.x), _n(shape.y)
     turn = f' transform="rotate({_n(shape.rotate)} {x} {y})"' if shape.rotate else ""
     width = shape.width
-    if width is None and shape.text.isascii() and len(shape.text) > 2:  # the table is sure of these
+    if width is None and len(shape.text) > 2 and is_sure(shape.text):
         width = measure(shape.text, shape.size, shape.bold)
     fit = f' textLength="{_n(width)}"' if width else ""
     if fit and not shape.width:

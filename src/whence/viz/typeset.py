@@ -15,6 +15,9 @@ __all__ = ["Piece", "Placed", "is_wide", "pieces", "spaced", "typeset"]
 NOT_FIRST = frozenset("。、，．！？：；）」』】〉》〕’”％…・ーぁぃぅぇぉっゃゅょァィゥェォッャュョ,.!?:;)]}%»")
 """Characters that don't begin a line."""
 JOINER = "\u200d"
+SLIVER = "\u2009"
+LEAST = 3
+"""Letters that a line has room for beside its indentation."""
 
 
 class Piece(NamedTuple):
@@ -70,10 +73,12 @@ def typeset(exp: Explanation, measure: Measure, size: float, width: float) -> tu
     """Every token placed on lines of `width` pixels, and the number of lines."""
     placed: list[Placed] = []
     line = 0
-    for paragraph in _paragraphs(pieces(exp)):
+    for paragraph, depth in _paragraphs(pieces(exp)):
         base = bidi.base_direction("".join(p.text for p in paragraph if not _is_special(exp, p.token)))
-        for run in _lines(paragraph, measure, size, width):
-            placed += _place(run, line, base, measure, size, width)
+        indent = min(depth * measure(" ", size, False), width / 3) if base == "ltr" else 0.0
+        indent = indent if width - indent >= LEAST * size else 0.0
+        for run in _lines(paragraph, measure, size, width - indent):
+            placed += (p._replace(x=p.x + indent) for p in _place(run, line, base, measure, size, width - indent))
             line += 1
     return placed, max(line, 1)
 
@@ -82,16 +87,26 @@ def _is_special(exp: Explanation, index: int) -> bool:
     return bool(exp.special) and exp.special[index]
 
 
-def _paragraphs(found: Sequence[Piece]) -> Iterator[list[Piece]]:
-    """Split where the text has line breaks, and after tokens that are line breaks."""
+def _paragraphs(found: Sequence[Piece]) -> Iterator[tuple[list[Piece], int]]:
+    """Split where the text has line breaks, and after tokens that hold one; each with the spaces it begins with."""
     held: list[Piece] = []
+    depth = 0
     for piece in found:
-        if held and ("\n" in piece.gap or held[-1].text.endswith("⏎")):
-            yield held
+        if held and ("\n" in piece.gap or "⏎" in held[-1].text):
+            yield held, depth
+            before = held[-1].text.rpartition("⏎")[2] if "\n" not in piece.gap else ""
+            depth = _spaces(before + piece.gap.rpartition("\n")[2])
             held = []
+        if not held:
+            depth += _spaces(piece.text[: len(piece.text) - len(piece.text.lstrip())]) if piece.text.strip() else 0
         held.append(piece)
     if held:
-        yield held
+        yield held, depth
+
+
+def _spaces(text: str) -> int:
+    """How many columns white space takes, a tab four."""
+    return sum(4 if char in "\t→" else 1 for char in text if char.isspace() or char == "→")
 
 
 def _lines(paragraph: Sequence[Piece], measure: Measure, size: float, width: float) -> Iterator[list[Piece]]:
@@ -159,7 +174,7 @@ def _place(
     run: Sequence[Piece], line: int, base: bidi.Direction, measure: Measure, size: float, width: float
 ) -> Iterator[Placed]:
     apart = [n > 0 and spaced(run[n - 1], p) for n, p in enumerate(run)] + [True]
-    shown = _joined([_visible(p.text) for p in run], apart)
+    shown = _joined(_with_marks([_visible(p.text) for p in run], apart), apart)
     items: list[tuple[str, int | None]] = []  # spaces are items too: they have a place in the order of a line
     for n, text in enumerate(shown):
         items += [(" ", None)] if apart[n] else []
@@ -189,15 +204,36 @@ def spaced(before: Piece, after: Piece) -> bool:
     return bool(after.gap) or after.text[:1].isspace() or before.text[-1:].isspace()
 
 
+def _with_marks(texts: list[str], apart: Sequence[bool]) -> list[str]:
+    """Marks that a token begins with (tanwin, accents) stand on the letter before them, where they belong: alone they
+    would be drawn on a dotted circle. A token that has nothing else keeps a sliver to show its colour."""
+    made = list(texts)
+    owner = None  # the last token of this word that has letters
+    for n, text in enumerate(texts):
+        owner = None if apart[n] else owner
+        rest = text.lstrip("".join(char for char in text if unicodedata.combining(char)))
+        marks = text[: len(text) - len(rest)]
+        if marks and owner is not None:
+            made[owner] += marks
+            made[n] = rest or SLIVER
+        owner = n if _letters(rest) else owner
+    return made
+
+
 def _joined(texts: list[str], apart: Sequence[bool]) -> list[str]:
     """Arabic letters keep their joined forms where a word is cut into tokens."""
     made = list(texts)
     for n in range(1, len(texts)):
-        if not apart[n] and _arabic(texts[n - 1][-1]) and _arabic(texts[n][0]):
+        if not apart[n] and _arabic(_letters(texts[n - 1])[-1:]) and _arabic(_letters(texts[n])[:1]):
             made[n - 1] += JOINER
             made[n] = JOINER + made[n]
     return made
 
 
+def _letters(text: str) -> str:
+    """Without marks above and below (tanwin, shadda, …), through which letters join."""
+    return "".join(char for char in text if unicodedata.category(char) != "Mn")
+
+
 def _arabic(char: str) -> bool:
-    return unicodedata.bidirectional(char) == "AL"
+    return bool(char) and unicodedata.bidirectional(char) == "AL"
