@@ -26,6 +26,7 @@ def figures() -> str:
     mine = table["methods"][DEFAULT_RECIPE]
     others = ", ".join(f"`{n}` {values['auac'][n]:.2f}" for n in ("gi", "gae", "rollout", "random"))
     tags = ", ".join(f"`{n}` {values['tag'][n]:.0%}" for n in ("gi", "gae", "rollout"))
+    found = ", ".join(f"`{n}` {values['needle'][n]:.0%}" for n in ("gi", "gae", "rollout"))
     rows = [
         f"| **{covered['passed']} of {covered['built']}** | architectures of {covered['maps']} tasks pass every "
         "check | [coverage](coverage.md) |",
@@ -33,8 +34,8 @@ def figures() -> str:
         "[results](results.md) |",
         f"| **{values['tag'][DEFAULT_RECIPE]:.0%}** | of the relevance is in a planted tag by `lrp`; {tags} | "
         "[Clever Hans](results.md#clever-hans-with-known-truth) |",
-        f"| **{values['needle'][DEFAULT_RECIPE]:.0%}** | of needles in a prompt are the strongest word by `lrp`; `gi` "
-        f"{values['needle']['gi']:.0%}, `gae` {values['needle']['gae']:.0%} | [language models](results_language.md) |",
+        f"| **{values['needle'][DEFAULT_RECIPE]:.0%}** | of the needles that a model found are the strongest word by "
+        f"`lrp`; {found} | [language models](results_language.md) |",
         f"| **{mine['time']:.1f} ×** | the time of a forward pass, with the receipt | [cost](chooser.md) |",
         f"| **{len(methods)}** | methods, {len(recipes)} of them recipes | [methods](methods.md) |",
     ]

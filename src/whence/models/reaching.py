@@ -61,7 +61,7 @@ def at_once(bundled: Container[str]) -> Callable[[Callable[Concatenate[str, P], 
 
     def enter(load: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
         @wraps(load)
-        def loaded(name: str, *args: P.args, **kwargs: P.kwargs) -> T:
+        def loaded(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
             is_here = name in bundled or Path(name).expanduser().exists()
             with nullcontext() if is_here else kept_alone():
                 return load(name, *args, **kwargs)
