@@ -63,7 +63,6 @@ $(VENV)/.docs: $(STAMP)
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[docs]'
 	touch $@
 
-.PHONY: dist
 dist: $(STAMP)   ## source and wheel into dist/, checked, installed apart and tried
 	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[release]'
 	rm -rf dist build/wheel
