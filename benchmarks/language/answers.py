@@ -3,7 +3,7 @@
 The questions of `sources`, five documents of one sentence each, and the right words as the whole answer ("Cork City."),
 whether or not the model would write them. What differs is the target: each word against its runner-up, as a trace has
 it (`exact`), its logit, its log-probability, or against what the model would say without the documents (`cite`). That
-was chosen on questions behind the first 109. Targets share a forward pass.
+was chosen on eleven questions behind the first 109. Targets share a forward pass.
 """
 
 from __future__ import annotations
