@@ -39,9 +39,7 @@ def main() -> None:
     arguments.add_argument("--flips", type=int, default=300)
     arguments.add_argument("--kills", type=int, default=10)
     arguments.add_argument("--starts", type=int, default=2, help="Pairs of commands that start at once.")
-    arguments.add_argument(
-        "--luck", action="store_true", help="Only faults of the machine: clock, slow disk, full disk."
-    )
+    arguments.add_argument("--luck", action="store_true", help="Only faults of the machine: clock and disk.")
     arguments.add_argument("--write", type=Path, help="The page whose figures are replaced.")
     given = arguments.parse_args()
     with tempfile.TemporaryDirectory() as folder:

@@ -33,8 +33,7 @@ SIZES = ((2, 128), (4, 256), (6, 512), (12, 768))
 """Layers and hidden size; the last is BERT-base."""
 OVERHEAD = 3072
 """Sentences that the overhead is measured on: three windows, so that encoding has a model to run beside."""
-CLUSTER = (1, 64, 1000)
-"""Cores of the paper estimate."""
+FURTHER = "Clusters, and a plan for 10⁸ rows from these figures: [cluster.md](cluster.md).\n"
 
 
 class Course(NamedTuple):
@@ -88,7 +87,7 @@ def report(folder: Path, limit: int | None, out: Path | None = None, *, as_is: b
         size = sum(p.stat().st_size for p in where.glob("*.parquet"))
     found = "## What the run found\n```\n" + str(seen) + "\n```\n"
     parts = [_head(), _whole(seen, size, len(texts), course), _by_rows(course), flat, overhead, growth]
-    return "\n".join([*parts, _paper(seen, size, course), found])
+    return "\n".join([*parts, FURTHER, found])
 
 
 def _head() -> str:
@@ -191,24 +190,6 @@ def _by_size(bundled: AbstractAdapter) -> str:
         + "\n".join(lines)
         + "\n"
     )
-
-
-def _paper(seen: Summary, size: int, course: Course) -> str:
-    rate, each = course.rate, size / seen.rows
-    here = torch.get_num_threads()
-    lines = [f"| {cores:,} | {1e8 * here / rate / cores / 3600:,.1f} h |" for cores in CLUSTER]
-    return f"""## 10⁸ rows: a paper estimate, not a measurement
-From the rate above, {rate:.0f} rows/s with {torch.get_num_threads()} cores, for rows like those of SST-2 and the
-bundled model; shards are independent, so work is taken to divide by the number of cores. Nobody has run this.
-
-| cores | time |
-|---|---|
-{chr(10).join(lines)}
-
-Output: {each * 1e8 / 1e9:.0f} GB of Parquet with float16 scores. The journal gets a line for each shard: at 16,384
-rows a shard, {1e8 / 16384:,.0f} lines. The driver reads all rows and hands them to the workers, which is
-{seen.tokens / seen.rows * 5 * 1e8 / 1e9:.0f} GB of text or so; a model ten times larger takes ten times the cores.
-"""
 
 
 if __name__ == "__main__":

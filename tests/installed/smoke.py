@@ -8,6 +8,7 @@ What an extra is for has to work with it, and without it to say which command in
 from __future__ import annotations
 
 import io
+import os
 import struct
 import subprocess
 import sys
@@ -18,6 +19,7 @@ from pathlib import Path
 import whence
 from whence.errors import MissingExtraError
 
+COMMAND = Path(sys.executable).with_name("whence")
 TEXT = "a gorgeous, witty, seductive movie"
 
 
@@ -44,10 +46,15 @@ def shap(work: Path) -> None:
 
 
 def web(work: Path) -> None:
-    from whence.web.app import create_app
-    from whence.web.settings import Settings
-
-    create_app(Settings(models=("sentiment",)))
+    options = {"stdout": subprocess.PIPE, "stderr": subprocess.PIPE, "text": True}
+    command = [COMMAND, "serve", "sentiment", "--port", "0", "--no-open"]
+    with subprocess.Popen(command, env=os.environ | {"PYTHONUNBUFFERED": "1"}, **options) as server:
+        line = server.stdout.readline()
+        server.terminate()
+        said = server.stderr.read()
+    if "whence-xai[web]" in said:
+        raise MissingExtraError("fastapi", "web", "whence serve")
+    assert "http://127.0.0.1:" in line, said
 
 
 def data(work: Path) -> None:
@@ -94,8 +101,7 @@ def main(extras: list[str]) -> None:
     there = set(extras).union(*(IMPLIED.get(extra, ()) for extra in extras))
     assert "site-packages" in whence.__file__, f"not the installed package: {whence.__file__}"
     assert whence.explain("sentiment", TEXT).top(1)[0][0] == "gorgeous"
-    command = Path(sys.executable).with_name("whence")
-    said = subprocess.run([command, "explain", TEXT], capture_output=True, text=True, check=True).stdout
+    said = subprocess.run([COMMAND, "explain", TEXT], capture_output=True, text=True, check=True).stdout
     assert "gorgeous" in said, said
     with tempfile.TemporaryDirectory() as folder:
         for name, use in USES.items():

@@ -1,7 +1,11 @@
-"""Requests made up from the OpenAPI document: no answer may be a fault, and each must be as the document says."""
+"""Requests made up from the OpenAPI document: no answer may be a fault, and each must be as the document says.
+
+`FUZZ_EXAMPLES=400 python -m pytest tests/web/test_fuzz.py -s` makes up more of them, and says how many.
+"""
 
 from __future__ import annotations
 
+import os
 from collections import Counter
 
 import pytest
@@ -21,7 +25,20 @@ from tests.web.conftest import picture, sound
 from whence.web.app import create_app
 from whence.web.settings import Limits, Settings
 
+EXAMPLES = int(os.environ.get("FUZZ_EXAMPLES", "40"))
+PATIENCE = 300
+"""Seconds for an answer: none is spent where all is well, and a busy machine is no fault."""
 CHECKS = [not_a_server_error, status_code_conformance, content_type_conformance, response_schema_conformance]
+
+
+@pytest.fixture(scope="module")
+def answers():
+    """Statuses of all answers, told at the end."""
+    found = Counter()
+    yield found
+    print(
+        f"\n{found.total():,} requests, {sum(n for status, n in found.items() if status >= 500)} faults: {dict(found)}"
+    )
 
 
 @pytest.fixture(scope="module")
@@ -78,20 +95,21 @@ def test_every_operation_is_here(document):
 
 @pytest.mark.parametrize("mode", list(GenerationMode), ids=lambda mode: mode.value)
 @pytest.mark.parametrize(("verb", "path"), OPERATIONS)
-def test_made_up_requests(document, verb, path, mode):
+def test_made_up_requests(document, answers, verb, path, mode):
     operation = document[path][verb]
     if mode is GenerationMode.NEGATIVE and not (operation.body or operation.query or operation.path_parameters):
         pytest.skip("there is nothing that could be wrong")
     statuses = Counter()
 
-    @settings(QUIET, max_examples=40)
+    @settings(QUIET, max_examples=EXAMPLES)
     @given(case=operation.as_strategy(generation_mode=mode))
     def ask(case):
-        response = case.call()
+        response = case.call(timeout=PATIENCE)
         statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS)
 
     ask()
+    answers.update(statuses)
     if mode is GenerationMode.NEGATIVE and verb == "POST":  # in addresses everything is a string
         assert not statuses[200], "what the document forbids was answered"
 
@@ -133,17 +151,18 @@ def _known(target):
 
 @pytest.mark.filterwarnings("ignore:no installed font")  # made-up characters: drawn as boxes, and said so
 @pytest.mark.parametrize("path", ["/api/explain", "/api/stream", "/api/attention", "/api/figure"])
-def test_made_up_requests_that_can_be_answered(document, path):
+def test_made_up_requests_that_can_be_answered(document, answers, path):
     statuses = Counter()
 
-    @settings(QUIET, max_examples=40)
+    @settings(QUIET, max_examples=EXAMPLES)
     @given(case=document[path]["POST"].as_strategy().map(sensible))
     def ask(case):
-        response = case.call()
+        response = case.call(timeout=PATIENCE)
         statuses[response.status_code] += 1
         case.validate_response(response, checks=CHECKS)
         if response.status_code != 200:
             print(response.status_code, response.text[:300], str(case.body)[:300])
 
     ask()
+    answers.update(statuses)
     assert statuses[200] > 0.9 * statuses.total(), statuses

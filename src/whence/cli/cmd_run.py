@@ -21,7 +21,7 @@ Folder = Annotated[Path, typer.Argument(help="The folder that 'whence run' wrote
 
 @app.command()
 def run(
-    data: Annotated[str, typer.Argument(help="A file, a folder, a pattern, or a hub data set.")],
+    data: Annotated[str, typer.Argument(help="A file, a folder, a pattern, here or at s3://…, or a hub data set.")],
     out: Annotated[Path, typer.Option("--out", "-o", help="Folder for the Parquet shards.")],
     model: Model = "sentiment",
     method: Annotated[str, typer.Option(help="See 'whence methods'.")] = "lrp",
