@@ -21,6 +21,7 @@ ROWS = ".w-row[data-method]"
 
 def methods(page) -> set[str]:
     """Those that are shown; their order is that of how faithful they are."""
+    expect(page.locator(".w-waiting")).to_have_count(0)  # they come in one by one
     return set(page.locator(ROWS).evaluate_all("rows => rows.map((row) => row.dataset.method)"))
 
 

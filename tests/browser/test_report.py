@@ -77,7 +77,7 @@ def test_table_sorts_and_filters(opened):
     table = page.get_by_role("table", name="All features")
     expect(table.locator("tbody tr").first).to_contain_text("geous")
     table.get_by_role("button", name="lrp").click()
-    expect(table.locator("tbody tr").first).to_contain_text("film")
+    expect(table.locator("tbody tr").first).to_contain_text("[CLS]")  # of no size: film speaks against, but more
     expect(table.locator("th[aria-sort]")).to_have_attribute("aria-sort", "ascending")
     page.get_by_label("Filter the features").fill("wit")
     expect(table.locator("tbody tr")).to_have_count(1)

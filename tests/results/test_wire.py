@@ -40,9 +40,8 @@ def test_text():
         {"text": "alert", "score": -0.75, "tokens": [1, 2]},
     ]
     assert wire["conservation"]["sinks"] == {"bias": 1.2}
-    assert (
-        strict({k: v for k, v in wire.items() if k not in ("image", "words", "verdict")}).keys() == exp.to_dict().keys()
-    )
+    added = ("image", "words", "verdict")
+    assert strict({k: v for k, v in wire.items() if k not in added}).keys() == exp.to_dict().keys()
 
 
 def test_no_words_without_a_tokenizer():

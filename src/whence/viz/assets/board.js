@@ -22,7 +22,7 @@
     const memory = (options.memory ??= {}); // choices that outlive this board: the next answer is shown the same way
     const state = Object.assign(memory, {
       target: targets.includes(memory.target) ? memory.target : targets[0],
-      view: memory.view ?? (first.words ? "words" : "tokens"),
+      view: memory.view ?? "tokens",
       together: memory.together ?? false,
       special: memory.special ?? true,
       opacity: memory.opacity ?? 0.5,

@@ -17,7 +17,7 @@ const PATIENCE = 2.5; // seconds that quick methods may take to be asked for whi
  */
 export function explaining(page) {
   const { view, info, state } = page;
-  const memory = {}; // how the board is looked at; kept from answer to answer
+  const memory = { view: "words" }; // how the board is looked at; kept from answer to answer
   const methods = Object.fromEntries(info.methods.map((m) => [m.name, m]));
   let answer = null;
   let shown = null; // the board

@@ -33,7 +33,7 @@ export async function runs(view, info, page) {
   const state = { ...NOTHING, name: info.runs.includes(named) ? named : info.runs[0] };
   const list = el("div", { class: "runlist", role: "group", "aria-label": "Runs" });
   const side = el("section", { class: "w-card", id: "summary" });
-  const memory = {};
+  const memory = { view: "words" };
   const methods = Object.fromEntries(info.methods.map((m) => [m.name, m]));
   let known = []; // runs
   let shown = []; // rows

@@ -6,7 +6,7 @@ import { busy, problem, quiet } from "/static/status.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
-const memory = {};
+const memory = { view: "words" };
 const kept = { generate: 12, documents: "" }; // what was asked for last
 
 /** What can be asked beside the prompt. */
