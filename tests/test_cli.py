@@ -54,6 +54,21 @@ def test_a_report_holds_every_class_and_the_explained_one_first(tmp_path):
     assert re.findall(r'"target":"(\w+)"', same_for_all) == ["positive"]
 
 
+def test_a_figure_for_a_paper_and_the_page_of_an_audit(tmp_path):
+    figure, page = tmp_path / "x.svg", tmp_path / "x.html"
+    run(app, ["explain", "a gem", "--save", str(figure), "--column", "single", "--font", "serif"])
+    assert 'width="3.25in"' in figure.read_text(encoding="utf-8")
+    run(app, ["audit", "sentiment", "a gem", "--save", str(page)])
+    assert "Every unit is accounted for" in page.read_text(encoding="utf-8")
+    refused = CliRunner().invoke(app, ["explain", "a gem", "--column", "single"])
+    assert "--save figure.pdf" in str(refused.exception)
+
+
+def test_methods_are_listed_by_name():
+    names = [line.split()[0] for line in run(app, ["methods"]).stdout.splitlines()]
+    assert names == sorted(names)
+
+
 def test_methods_and_audit_and_compare():
     listed = run(app, ["methods"]).stdout
     assert all(name in listed for name in whence.methods)

@@ -334,7 +334,7 @@ def test_saved_and_loaded(result, tmp_path):
     assert "fill=unk" in page
     drawn = result.save(tmp_path / "x.html").read_text()
     assert drawn.count("<polyline") == 4
-    assert "http" not in drawn.replace("http://www.w3.org/2000/svg", "")
+    assert "://" not in drawn.replace("http://www.w3.org/2000/svg", ""), "nothing to fetch"
     with pytest.raises(InputError, match=r"ends in .*\.json"):
         result.save(tmp_path / "x.doc")
 

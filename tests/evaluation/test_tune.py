@@ -85,7 +85,7 @@ def test_the_recipe_is_a_method(found, tmp_path):
     assert by_file.method == "tuned"
     assert by_file.scores.tolist() == by_recipe.scores.tolist()
     assert found.save(tmp_path / "report.md").read_text().startswith("recipe 'tuned'")
-    with pytest.raises(InputError, match=r"\.json holds the recipe"):
+    with pytest.raises(InputError, match=r"ends in .*\.json"):
         found.save(tmp_path / "mine.txtt")
 
 

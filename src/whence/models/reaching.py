@@ -9,13 +9,12 @@ from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, nullcontext
 from functools import wraps
 from pathlib import Path
-from typing import Concatenate, ParamSpec, TypeVar
+from typing import Any, TypeVar, cast
 from urllib.parse import urlsplit
 
 __all__ = ["answers", "at_once", "kept_alone", "why_not"]
 
-P = ParamSpec("P")
-T = TypeVar("T")
+Load = TypeVar("Load", bound=Callable[..., Any])
 PATIENCE = 3.0
 """Seconds to wait for a connection."""
 
@@ -53,20 +52,20 @@ def kept_alone() -> Iterator[None]:
         constants.HF_HUB_OFFLINE = False
 
 
-def at_once(bundled: Container[str]) -> Callable[[Callable[Concatenate[str, P], T]], Callable[Concatenate[str, P], T]]:
+def at_once(bundled: Container[str]) -> Callable[[Load], Load]:
     """A function that loads by name, which does not wait for a hub that can't be reached.
 
     Names that are `bundled` or lie on this machine ask nobody.
     """
 
-    def enter(load: Callable[Concatenate[str, P], T]) -> Callable[Concatenate[str, P], T]:
+    def enter(load: Load) -> Load:
         @wraps(load)
-        def loaded(name: str, /, *args: P.args, **kwargs: P.kwargs) -> T:
+        def loaded(name: str, *args: Any) -> Any:
             is_here = name in bundled or Path(name).expanduser().exists()
             with nullcontext() if is_here else kept_alone():
-                return load(name, *args, **kwargs)
+                return load(name, *args)
 
-        return loaded
+        return cast(Load, loaded)
 
     return enter
 
