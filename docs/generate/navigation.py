@@ -36,7 +36,7 @@ NAVIGATION: list[Entry] = [
             ("Sounds", "guides/sounds.md"),
             ("Similarity and retrieval", "similarity.md"),
             ("Data sets", "guides/data_sets.md"),
-            ("Clusters", "cluster.md"),
+            ("On a cluster", "cluster.md"),
             ("Long inputs and GPUs", "guides/long_inputs.md"),
             ("Figures for papers", "guides/paper_figures.md"),
             ("What goes in", "inputs.md"),
