@@ -99,8 +99,9 @@ class Span(AbstractTarget):
         return chosen
 
     def rows_of(self, example: Example) -> Sequence[int]:
-        words = isinstance(self.start, str)  # which tokens these are, the view knows
-        return example.rows if words else example.rows[self.start : self.stop]
+        if isinstance(self.start, str):  # which tokens these are, the view knows
+            return example.rows
+        return example.rows[self.start : self.stop]
 
     def terms(self, view: View) -> tuple[list[Term], str]:
         written = view.example.written
