@@ -152,6 +152,7 @@ def test_the_truth_of_the_largest_estimates_alone():
         assert [tuple(cell) for cell in np.argwhere(known)] == sorted(all_.strongest(3))
         np.testing.assert_allclose(some.truth[known], all_.truth[known], atol=1e-9)
         assert "true patching of the 3 largest" in str(some)
+        assert str(some).count("(true ") == 3
 
 
 def test_saved_shown_and_read_again(tmp_path):

@@ -105,11 +105,22 @@ def _drawn(found: Patching, name: str, values: np.ndarray, measure: Measure) -> 
 # -- text ------------------------------------------------------------------------------------------------------------
 
 
+def _listed(found: Patching) -> list[tuple[str, str]]:
+    """The largest effects: the number, and what it is of, with the truth where that is known."""
+    made = []
+    for cell in found.strongest(SHOWN):
+        true = float("nan") if found.truth is None else found.truth[cell]
+        made.append(
+            (f"{found.effects[cell]:+.4f}", found.name(*cell) + ("" if np.isnan(true) else f" (true {true:+.4f})"))
+        )
+    return made
+
+
 @draws(Patching, "txt")
 def plain(found: Patching) -> str:
     """Scores, and the places with the largest effects."""
     lines = [heading(found), *notes(found), ""]
-    lines += [f"{effect:+10.4f}  {name}" for name, effect in found.top(SHOWN)]
+    lines += [f"{number:>10}  {name}" for number, name in _listed(found)]
     return "\n".join(printable(line) for line in lines)
 
 
@@ -118,8 +129,8 @@ def render(found: Patching) -> Group:
     """The heat map in colours, where it fits, and the largest effects."""
     parts: list[Any] = [Words(printable(heading(found)), style="bold"), *map(Words, notes(found)), Words("")]
     best = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
-    for name, effect in found.top(SHOWN):
-        best.add_row(f"{effect:+.4f}", Words(printable(name)))
+    for number, name in _listed(found):
+        best.add_row(number, Words(printable(name)))
     if found.kind == EDGES:
         return Group(*parts, best)
     scale = scale_of(found.effects)
