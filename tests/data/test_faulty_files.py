@@ -103,7 +103,8 @@ def test_blank_lines_at_the_start_of_standard_input(monkeypatch):
 
 @pytest.mark.parametrize(
     ("content", "said"),
-    [("a gem".encode("utf-16"), "is UTF-16"), (gzip.compress(b"a gem", mtime=0), "is a gzip file, .* pass the file's name"),
+    [("a gem".encode("utf-16"), "is UTF-16"),
+     (gzip.compress(b"a gem", mtime=0), "is a gzip file, .* pass the file's name"),
      (b"PAR1\x15\x04\x15", "is a Parquet file")],
 )  # fmt: skip
 def test_what_is_no_text_on_standard_input(content, said, monkeypatch):
