@@ -64,3 +64,11 @@ def test_steps_are_drawn_where_somebody_says(started):
     with progress.showing(None):
         two()
     assert started == ["writing"]
+
+
+@pytest.mark.parametrize("show", [True, False])
+def test_a_listener_hears_of_work_whether_it_is_drawn_or_not(started, show):
+    told = []
+    with progress.heard(lambda done, total: told.append((done, total))):
+        list(progress.track("ab", "letters", 5, iter([2, 3]), show=show))
+    assert told == [(2, 5), (5, 5)]

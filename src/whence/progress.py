@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Generator, Iterable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from itertools import count
+from itertools import count, tee
 from typing import TypeVar
 
 from rich.console import Console
@@ -45,13 +45,13 @@ def heard(listener: Listener) -> Iterator[None]:
         _listener.reset(before)
 
 
-def _told(items: Iterable[T], total: int, sizes: Iterable[int] | None) -> Iterator[T]:
+def _told(items: Iterable[T], total: int, counts: Iterator[int] | None) -> Iterator[T]:
     """The same items; the listener around them, if there is one, hears how far they are."""
     listener = _listener.get()
     if listener is None or total < 2:
         yield from items
         return
-    counts, done = iter(sizes) if sizes is not None else None, 0
+    done = 0
     for item in items:
         yield item
         done += next(counts) if counts is not None else 1
@@ -80,12 +80,14 @@ def track(
 
     `sizes` says how many units each item stands for; `show` forces the bar on or off. Cancelled work stops here.
     """
+    counts, heard_counts = tee(sizes) if sizes is not None else (None, None)
+    items = _told(items, total, heard_counts)
     console = Console(stderr=True)
     before = _hushed.get()
     if show is False or (show is None and (before or not console.is_terminal)):
         _hushed.set(before or show is False)
         try:
-            for item in _told(items, total, sizes):
+            for item in items:
                 cancel.check()
                 yield item
         finally:
@@ -95,7 +97,6 @@ def track(
     bar = Progress(*columns, console=console, transient=True)
     task = bar.add_task(what, total=total)
     start, running = time.monotonic(), False
-    counts = iter(sizes) if sizes is not None else None
     try:
         for item in items:
             cancel.check()

@@ -43,6 +43,21 @@ def test_methods_have_plain_names_and_say_what_they_are(opened, server):
     expect(about).to_be_hidden()
 
 
+def test_what_is_read_about_a_method_stays_open_when_the_next_answer_comes(opened, server):
+    page = opened(f"{server}{ADDRESS}", wait="#agreement")
+    row = page.locator(f'{ROWS[:-1]}="lrp"]')
+    row.get_by_role("button", name="About").click()
+    about = row.locator(".w-pop")
+    expect(about).to_be_visible()
+    typed = "(e) => { e.value = 'so dull and tired'; e.dispatchEvent(new Event('input', { bubbles: true })) }"
+    page.get_by_label("Text").evaluate(typed)  # no click, which would close it
+    expect(page.locator(".w-best")).to_contain_text("negative")
+    expect(page.locator("#agreement")).to_be_visible()
+    expect(about).to_be_visible()
+    page.keyboard.press("Escape")
+    expect(about).to_be_hidden()
+
+
 def test_the_most_faithful_method_stands_first_and_agreement_is_shown(opened, server):
     page = opened(f"{server}{ADDRESS}", wait="#agreement")
     chips = page.locator(".faith")

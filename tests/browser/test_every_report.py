@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import re
+from itertools import pairwise
+
 import pytest
 
 from tests.viz import made
@@ -48,9 +51,13 @@ def test_axe_finds_nothing_serious(opened, page_of):
         assert not bad, (scheme, bad)
 
 
-def test_there_is_one_first_heading_and_one_main(opened, page_of):
-    page = opened(page_of, wait="main")
+@pytest.mark.parametrize("scripts", [True, False])
+def test_headings_begin_with_one_and_leave_out_no_level(opened, page_of, scripts):
+    page = opened(page_of, wait="main", java_script_enabled=scripts)
     assert page.locator("h1").count() == page.locator("main").count() == 1
+    levels = [int(re.sub("[^0-9]", "", one)) for one in re.findall(r"<h[1-6]\b", page.locator("main").inner_html())]
+    assert levels[0] == 1
+    assert all(b - a <= 1 for a, b in pairwise(levels)), levels
 
 
 def test_a_table_is_sorted_and_copied(opened):

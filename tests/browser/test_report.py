@@ -302,7 +302,8 @@ def test_without_javascript_text_and_numbers_of_the_picture_are_there(opened):
 def test_without_javascript_the_tokens_are_there(opened):
     page = opened(report(made.explanation()), wait=".w-text", java_script_enabled=False)
     expect(page.locator(".w-text")).to_have_text("[CLS] a gorgeous, witty film [SEP]")
-    expect(page.locator(".w-card h3")).to_contain_text("prediction: positive")
+    expect(page.locator(".w-card h2")).to_have_text(made.explanation().verdict)
+    expect(page.locator(".w-card")).to_contain_text("prediction: positive")
 
 
 def test_phone_has_no_sideways_scroll(opened):

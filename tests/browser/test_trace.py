@@ -205,7 +205,7 @@ def test_scores_that_are_not_finite_are_no_colour(opened):
 def test_without_javascript_the_whole_is_there(opened):
     page = opened(traced(made.trace()), wait=".w-text", java_script_enabled=False)
     expect(page.locator(".w-text")).to_have_text(["<s>", "Name a <b> city.", "</s>", "Rome is nice</s>"])
-    expect(page.locator(".w-card h3")).to_contain_text("+7.0000")
+    expect(page.locator("noscript .w-card h2")).to_contain_text("+7.0000")
 
 
 def test_a_phone_does_not_scroll_sideways(opened):

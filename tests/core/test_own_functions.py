@@ -113,6 +113,31 @@ class Kernel(torch.autograd.Function):
     backward = Mixed.backward
 
 
+class Doubled(torch.autograd.Function):
+    """Twice its input, written into it."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.mark_dirty(x)
+        return x.mul_(2)
+
+    @staticmethod
+    def backward(ctx, grad):
+        return 2 * grad
+
+
+class InPart(torch.autograd.Function):
+    """What a kernel gave, and what torch sees."""
+
+    @staticmethod
+    def forward(ctx, x):
+        return Kernel.forward(ctx, x), x.mean(-1, keepdim=True)
+
+    @staticmethod
+    def backward(ctx, grad, mean):
+        return Mixed.backward(ctx, grad) + mean / grad.shape[-1]
+
+
 class Reversible(torch.autograd.Function):
     """x plus its products with itself, with a backward pass that is for training alone."""
 
@@ -167,6 +192,21 @@ def test_others_keep_their_gradient_and_are_named(function, recipe) -> None:
     (seed_for(x) * function.apply(2 * leaf)).sum().backward()
     torch.testing.assert_close(done.relevance["x"], x * leaf.grad, **CLOSE)
     assert done.bypasses == (function.__name__,)
+
+
+def test_what_writes_into_its_input_runs_once() -> None:
+    x = normal(2, 4, 6)
+    done = explain(lambda x: Doubled.apply(3 * x) * 1.0, x)
+    torch.testing.assert_close(done.target, (seed_for(x) * 6 * x).double().sum((1, 2)), **CLOSE)
+    torch.testing.assert_close(done.relevance["x"], seed_for(x) * 6 * x, **CLOSE)
+
+
+def test_a_kernel_beside_what_torch_sees_is_no_constant() -> None:
+    x = normal(2, 4, 6)
+    done = explain(lambda x: sum(InPart.apply(2 * x)), x)
+    known = explain(lambda x: Mixed.apply(2 * x) + (2 * x).mean(-1, keepdim=True), x)
+    torch.testing.assert_close(done.relevance["x"], known.relevance["x"], **CLOSE)
+    assert done.bypasses == ("InPart",)
 
 
 def test_torch_is_as_it_was() -> None:

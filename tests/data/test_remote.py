@@ -14,6 +14,7 @@ import pytest
 
 import whence
 from whence.data import open_dataset
+from whence.data.remote import RemoteFile, redacted
 from whence.errors import InputError
 
 TEXTS = ["a gem", "so, dull", "", "ünïcode ☃"] * 5
@@ -113,6 +114,16 @@ def test_an_unknown_kind_of_address():
         open_dataset("nowhere://bucket/a.csv")
 
 
+def test_what_must_be_installed_is_said_once(monkeypatch):
+    def lacking(_):
+        raise ImportError("install a library")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", lacking)
+    with pytest.raises(InputError) as error:
+        open_dataset("somewhere://bucket/a.csv")
+    assert str(error.value) == "'somewhere://bucket/a.csv' can't be read: install a library"
+
+
 def test_a_run_reads_there_and_notices_a_change(s3, tmp_path):
     options = {"model": "sentiment", "method": "gi", "rows_per_shard": 16, "batch_tokens": 256, "progress": False}
     done = whence.run("s3://bucket/one", out=tmp_path / "there", **options)
@@ -135,3 +146,21 @@ def test_secrets_of_an_address_are_not_shown():
     assert "'s3://bucket/a.csv'" in str(error.value)
     assert "secret" not in str(error.value)
     assert "hidden" not in str(error.value)
+
+
+def test_a_signed_address_has_the_name_of_its_file():
+    """What stands behind `?` is part of the path there, and of no name."""
+    file = RemoteFile(None, "https://host/data/a.csv.gz?signature=abc", 3, "https://host/data/a.csv.gz")
+    assert (file.name, file.stem, file.suffix) == ("a.csv.gz", "a.csv", ".gz")
+
+
+@pytest.mark.parametrize(
+    ("said", "shown"),
+    [
+        ("403, url=URL('https://host/a.csv?X-Signature=abc%20d')", "403, url=URL('https://host/a.csv')"),
+        ("can't parse s3://key:sec@ret@bucket/a.csv?region=x: why?", "can't parse s3://bucket/a.csv why?"),
+        ("no such file: 'a.csv'", "no such file: 'a.csv'"),
+    ],
+)
+def test_errors_of_others_do_not_show_them_either(said, shown):
+    assert redacted(OSError(said)) == shown

@@ -15,7 +15,7 @@ from whence.models import reaching
 @pytest.fixture(autouse=True)
 def online(monkeypatch):
     monkeypatch.delenv("HF_HUB_OFFLINE", raising=False)
-    for name in ("https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
+    for name in ("http_proxy", "HTTP_PROXY", "https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"):
         monkeypatch.delenv(name, raising=False)
     monkeypatch.setattr(constants, "HF_HUB_OFFLINE", False)
 
@@ -48,7 +48,26 @@ def test_a_closed_door_is_known_as_one(monkeypatch):
     assert not reaching.answers()
 
 
-def test_behind_a_proxy_nobody_knows(monkeypatch):
+@pytest.mark.parametrize("name", ["http_proxy", "all_proxy"])
+def test_behind_a_proxy_nobody_knows(monkeypatch, name):
     monkeypatch.setattr(constants, "ENDPOINT", "http://127.0.0.1:9")
-    monkeypatch.setenv("http_proxy", "http://proxy.example:3128")
+    monkeypatch.setenv(name, "http://proxy.example:3128")
     assert reaching.answers()
+
+
+def test_the_first_thread_to_end_does_not_wake_the_hub_for_the_others(monkeypatch):
+    monkeypatch.setattr(reaching, "answers", lambda: False)
+    first, second = reaching.kept_alone(), reaching.kept_alone()
+    first.__enter__()
+    second.__enter__()
+    first.__exit__(None, None, None)
+    assert constants.HF_HUB_OFFLINE is True
+    second.__exit__(None, None, None)
+    assert constants.HF_HUB_OFFLINE is False
+
+
+def test_offline_mode_that_was_chosen_stays(monkeypatch):
+    monkeypatch.setattr(constants, "HF_HUB_OFFLINE", True)
+    with reaching.kept_alone():
+        pass
+    assert constants.HF_HUB_OFFLINE is True

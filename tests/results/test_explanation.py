@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import html
 
 import numpy as np
 import pytest
@@ -54,6 +55,11 @@ def test_html_escapes(exp, tmp_path):
     assert page.count("<script>") == own  # the page has scripts of its own, and no other
     assert "&lt;script&gt;" in page
     assert "<script>" not in exp._repr_html_()
+
+
+def test_a_notebook_begins_with_the_verdict(exp):
+    shown = exp._repr_html_()
+    assert shown.index(html.escape(exp.verdict)) < shown.index("method: ")
 
 
 def test_a_failed_save_leaves_the_old_file(exp, tmp_path):

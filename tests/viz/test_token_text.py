@@ -97,7 +97,7 @@ def test_ten_thousand_tokens_stay_small():
     assert all(word in shown for word in text.split()), "nothing is dropped"
     html = exp._repr_html_()
     assert len(html) < 800_000
-    assert "style=" not in html.partition("</style>")[2].replace('style="white-space:pre-wrap"', "")
+    assert html.partition("</style>")[2].count("style=") < 10, "tokens have classes"
 
 
 def test_what_is_invisible_is_not_drawn_in_long_texts():

@@ -88,6 +88,28 @@ def test_filters(get):
     assert get("/api/runs/explained/rows", query="no such word").json() == {"total": 0, "rows": []}
 
 
+@pytest.mark.parametrize(("order", "sign"), [("sure", -1), ("unsure", 1)])
+def test_rows_by_how_sure_the_model_is_and_failed_ones_last(get, order, sign):
+    rows = get("/api/runs/explained/rows", order=order).json()["rows"]
+    shares = [sign * r["probability"] for r in rows[:-2]]
+    assert shares == sorted(shares)
+    assert [r["row"] for r in rows[-2:]] == [5, 17]
+
+
+def test_rows_by_label_and_least_probability(get):
+    rows = get("/api/runs/explained/rows").json()["rows"]
+    said = get("/api/runs/explained/rows", label="negative", least=0.9).json()["rows"]
+    wanted = [r for r in rows if r["prediction"] == "negative" and r["probability"] >= 0.9]
+    assert said == wanted
+    assert 0 < len(wanted) < 22
+
+
+def test_a_probability_that_is_no_number_is_none_at_least_and_sorted_last():
+    unknown = {"probability": float("nan"), "error": None}
+    assert not module.Wanted(least=0.1).takes(unknown)
+    assert module.Wanted(order="unsure").place(unknown) > module.Wanted(order="unsure").place({"probability": 1.0})
+
+
 def test_a_page_reads_only_its_shard(get, monkeypatch):
     """A hundred million rows must not be read to show fifty."""
     read = []

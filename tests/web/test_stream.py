@@ -118,6 +118,29 @@ def test_a_client_that_leaves_between_two_lines_cancels_the_work():
     assert ended.is_set()
 
 
+def test_a_client_that_leaves_before_the_body_is_asked_for_cancels_the_work():
+    ended = threading.Event()
+
+    async def main():
+        jobs, request = Jobs(1, 1, 60), Asked()
+
+        def work(tell):
+            tell({"event": "first"})
+            try:
+                while True:
+                    cancel.check()
+            finally:
+                ended.set()
+
+        await streams.lines(request, jobs, work)
+        request.left.set()
+        gone = await asyncio.to_thread(ended.wait, 20)
+        jobs.stop()
+        return gone
+
+    assert run_alone(main())
+
+
 def test_a_fault_after_the_first_line_is_a_line():
     async def main():
         def work(tell):
@@ -169,6 +192,8 @@ def test_tokens_are_counted_and_the_cut_is_at_a_word(client, sentiment, limited)
     found = limited(tokens=8).post("/api/tokens", json={"model": "sentiment", "text": TEXT}).json()
     assert found == {"tokens": 11, "limit": 8, "cut": len("a gorgeous, witty,")}
     assert sentiment.tokens_in(TEXT[: found["cut"]]) <= 8
+    long = {"model": "sentiment", "text": TEXT, "pair": "a" * 41}
+    refused(limited(characters=40).post("/api/tokens", json=long), 413, "too_long")
 
 
 # -- writing -------------------------------------------------------------------------------------------------------

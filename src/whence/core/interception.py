@@ -41,7 +41,7 @@ from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
 from whence.core.numerics import widened
-from whence.core.own_functions import Handler, Watched, are_shares, as_activation, body_of
+from whence.core.own_functions import Handler, Watched, are_shares, as_activation, body_of, writes_into_input
 from whence.core.recipe import Recipe
 from whence.errors import ModelError
 
@@ -324,6 +324,8 @@ class Interception(TorchFunctionMode):
         if not tainted:
             return func(*args, **kwargs)
         with torch.enable_grad():
+            if writes_into_input(getattr(func, "__self__", None)):
+                return self._as_it_is(func, args, kwargs)
             out = self._activated(Call(func, name, own, options, self))
             return self._line_by_line(func, args, kwargs) if out is None else out
 
@@ -356,7 +358,9 @@ class Interception(TorchFunctionMode):
             out = None
         finally:
             self._inside -= 1
-        if any(is_tainted(o) for o in (out if isinstance(out, (tuple, list)) else [out])):
+        made = [o for o in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(o, Tensor)]
+        differentiable = [o for o in made if o.is_floating_point()]
+        if differentiable and all(map(is_tainted, differentiable)):  # else a part of it came out of a kernel
             return out
         self._as_they_are.add(function)
         torch.set_rng_state(state)

@@ -4,13 +4,15 @@ A `torch.autograd.Function`: `apply` goes past the mode. While anybody explains,
 the mode of its own thread, if there is one, and is gone afterwards. The function may be an activation, or a softmax.
 Any other is run as its `forward` reads, line by line, with gradients: what its author wrote for the backward pass may
 be an approximation (YOSO's), or be for training alone (Reformer's). Where that leads nowhere (a kernel), it runs as it
-is, and the receipt names it. So does one whose `apply` somebody took before.
+is, and the receipt names it. So does one whose `apply` somebody took before, and one that writes into its input: that
+can't be tried out.
 
 A function that `torch.jit.script` compiled: it keeps the Python that it was made of, which is run in its place.
 """
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable
 from typing import Any
@@ -21,7 +23,7 @@ from torch import Tensor
 from whence.core.backward import with_slope_now
 from whence.core.call import Call, is_tainted, mark_origin, mark_role, role_of
 
-__all__ = ["Watched", "are_shares", "as_activation", "body_of"]
+__all__ = ["Watched", "are_shares", "as_activation", "body_of", "writes_into_input"]
 
 Handler = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """A function's name, the function, and its arguments, to its value."""
@@ -107,6 +109,13 @@ def body_of(function: Any) -> Callable[..., Any] | None:
     if getattr(function, "setup_context", plain) is not plain:  # the newer way: no context
         return forward
     return lambda *args: forward(_Context(args), *args)
+
+
+def writes_into_input(function: Any) -> bool:
+    """Whether a function's code says that it changes a tensor it is given (`mark_dirty`)."""
+    parts = (getattr(function, name, None) for name in ("forward", "setup_context"))
+    codes = (getattr(inspect.unwrap(part), "__code__", None) for part in parts if part is not None)
+    return any(code is not None and "mark_dirty" in code.co_names for code in codes)
 
 
 def as_activation(call: Call) -> Tensor | None:

@@ -8,6 +8,7 @@ address, behind `?`, and what stands there is never shown.
 from __future__ import annotations
 
 import io
+import re
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
@@ -15,10 +16,10 @@ from types import SimpleNamespace
 from typing import IO, Any
 from urllib.parse import urlsplit
 
-from whence.errors import InputError
+from whence.errors import InputError, WhenceError
 from whence.extras import need
 
-__all__ = ["RemoteFile", "is_remote", "remote_files", "shown_address"]
+__all__ = ["RemoteFile", "is_remote", "redacted", "remote_files", "shown_address"]
 
 NATIVE = frozenset("s3 gs gcs hdfs viewfs abfs abfss".split())
 """What pyarrow opens by itself; the rest is fsspec's."""
@@ -44,6 +45,18 @@ def shown_address(address: str) -> str:
     return f"{parts.scheme}://{parts.netloc.rpartition('@')[2]}{parts.path}"
 
 
+ADDRESS = re.compile(r"(?<![\w+])([a-z][a-z0-9+]+://)(?:[^\s/'\"]*@)?([^\s?'\"]*)(?:\?[^\s'\"()]*)?", re.IGNORECASE)
+
+
+def redacted(error: object) -> str:
+    """What an error says, with the addresses in it as they are shown: those who open files quote them whole.
+
+    >>> redacted(OSError("403 from 'https://me:word@host/a.csv?signature=abc', twice"))
+    "403 from 'https://host/a.csv', twice"
+    """
+    return ADDRESS.sub(r"\1\2", str(error))
+
+
 @dataclass(frozen=True)
 class RemoteFile:
     """One file, read from where it is."""
@@ -53,22 +66,22 @@ class RemoteFile:
     path: str
     size: int
     address: str
-    """For people."""
+    """For people, without what may be secret: a signature would also hide what the name ends in."""
 
     def __str__(self) -> str:
         return self.address
 
     @property
     def name(self) -> str:
-        return PurePosixPath(self.path).name
+        return PurePosixPath(self.address).name
 
     @property
     def stem(self) -> str:
-        return PurePosixPath(self.path).stem
+        return PurePosixPath(self.address).stem
 
     @property
     def suffix(self) -> str:
-        return PurePosixPath(self.path).suffix
+        return PurePosixPath(self.address).suffix
 
     def stat(self) -> Any:
         return SimpleNamespace(st_size=self.size)
@@ -93,6 +106,8 @@ def remote_files(address: str) -> list[RemoteFile]:
     try:
         system, path = _opened(address.replace(f"/{pattern}", "", 1) if is_pattern else address)
         found = _listed(system, path, is_pattern)
+    except WhenceError:
+        raise
     except (OSError, ValueError) as error:  # pyarrow's own errors are both
         raise InputError(f"{shown!r} can't be read: {_first_line(error)}") from None
     root = root if is_pattern else shown.rstrip("/")
@@ -116,7 +131,7 @@ def _opened(address: str) -> tuple[Any, str]:
     try:
         system, path = library.core.url_to_fs(address)
     except ImportError as error:  # fsspec knows what to install for each of its file systems
-        raise InputError(f"{shown_address(address)!r} can't be read: {error}") from None
+        raise InputError(f"{shown_address(address)!r} can't be read: {redacted(error)}") from None
     return fs.PyFileSystem(fs.FSSpecHandler(system)), path.rstrip("/")
 
 
@@ -132,4 +147,4 @@ def _listed(system: Any, path: str, is_folder: bool) -> list[Any]:
 
 
 def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]
+    return (redacted(error).strip().splitlines() or [type(error).__name__])[0][:300]

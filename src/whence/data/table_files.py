@@ -17,7 +17,7 @@ from typing import Any, BinaryIO, TextIO
 
 from whence.data.contents import contents
 from whence.data.dataset import BROKEN, AbstractDataset, Record
-from whence.data.remote import RemoteFile
+from whence.data.remote import RemoteFile, redacted
 from whence.errors import InputError
 from whence.extras import need_parquet
 
@@ -62,7 +62,7 @@ class ParquetDataset(AbstractDataset):
         try:
             self._sizes = [self._parquet.read_metadata(_jumping(p)).num_rows for p in self.paths]
         except Exception as error:
-            raise InputError(f"{name!r} can't be read as Parquet: {error}") from None
+            raise InputError(f"{name!r} can't be read as Parquet: {redacted(error)}") from None
 
     def columns(self) -> list[str]:
         return list(self._parquet.read_schema(_jumping(self.paths[0])).names)
@@ -81,7 +81,7 @@ class ParquetDataset(AbstractDataset):
             try:
                 yield from self._file(path, start)
             except (OSError, ValueError) as error:  # pyarrow's own errors are both
-                raise InputError(f"{str(path)!r} can't be read: {error}") from None
+                raise InputError(f"{str(path)!r} can't be read: {redacted(error)}") from None
             start = 0
 
     def _file(self, path: File, start: int) -> Iterator[Record]:
@@ -155,7 +155,7 @@ class LinesDataset(AbstractDataset):
         except UnicodeDecodeError as error:
             raise InputError(f"{str(path)!r} is not UTF-8 text: {error}") from None
         except (OSError, zlib.error, EOFError, csv.Error) as error:
-            raise InputError(f"{str(path)!r} can't be read: {error}") from None
+            raise InputError(f"{str(path)!r} can't be read: {redacted(error)}") from None
 
     def _separated(self, path: File, file: TextIO) -> Iterator[Record]:
         table = _Cells(path, file)

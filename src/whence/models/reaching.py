@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import threading
 import urllib.request
 from collections.abc import Callable, Container, Iterator
 from contextlib import contextmanager, nullcontext
@@ -24,7 +25,8 @@ def answers() -> bool:
     from huggingface_hub import constants
 
     address = urlsplit(constants.ENDPOINT)
-    if urllib.request.getproxies().get(address.scheme):
+    proxies = urllib.request.getproxies()
+    if proxies.get(address.scheme) or proxies.get("all"):
         return True
     try:
         port = address.port or (443 if address.scheme == "https" else 80)
@@ -32,6 +34,29 @@ def answers() -> bool:
             return True
     except OSError:
         return False
+
+
+class _Silence:
+    """The hub's library told to ask nobody: one setting for all threads, as long as any of them needs it."""
+
+    def __init__(self) -> None:
+        self.lock, self.users = threading.Lock(), 0
+
+    def __enter__(self) -> None:
+        self._count(1)
+
+    def __exit__(self, *error: object) -> None:
+        self._count(-1)
+
+    def _count(self, more: int) -> None:
+        from huggingface_hub import constants
+
+        with self.lock:
+            self.users += more
+            constants.HF_HUB_OFFLINE = self.users > 0
+
+
+_silence = _Silence()
 
 
 @contextmanager
@@ -42,14 +67,14 @@ def kept_alone() -> Iterator[None]:
     """
     from huggingface_hub import constants
 
-    if constants.HF_HUB_OFFLINE or answers():
+    with _silence.lock:
+        known = _silence.users > 0  # another thread has asked
+        chosen = constants.HF_HUB_OFFLINE and not known
+    if chosen or (not known and answers()):
         yield
         return
-    constants.HF_HUB_OFFLINE = True
-    try:
+    with _silence:
         yield
-    finally:
-        constants.HF_HUB_OFFLINE = False
 
 
 def at_once(bundled: Container[str]) -> Callable[[Load], Load]:

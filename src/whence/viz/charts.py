@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from whence.viz.axes import MARGIN, Frame, number
+from whence.viz.axes import MARGIN, Frame, minus, number
 from whence.viz.colour import SERIES
 from whence.viz.drawing import FAINT, Dot, Drawing, Line, Rect, Shape, Text
 from whence.viz.figure import Figure
@@ -77,7 +77,7 @@ def histograms(
             if len(values):
                 mean = float(np.mean(values))
                 shapes.append(Line(frame.x(mean), base - tall - 3, frame.x(mean), base, FAINT, 1.2, (3, 2)))
-                shapes.append(Text(frame.right + 8, base - 8, f"{mean:+.2f}".replace("-", "−"), 10, FAINT))
+                shapes.append(Text(frame.right + 8, base - 8, minus(f"{mean:+.2f}"), 10, FAINT))
         return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), title)
 
     return Figure(layout, layout)

@@ -7,6 +7,7 @@ from collections.abc import Callable, Sequence
 
 import numpy as np
 
+from whence.viz.axes import minus
 from whence.viz.colour import scale_of
 from whence.viz.report import shade
 from whence.viz.terminal import printable
@@ -44,7 +45,7 @@ def heat_table(
 
 
 def _short(value: float) -> str:
-    return f"{value:+.2f}".replace("-", "−") if abs(value) >= 0.005 else "0"
+    return minus(f"{value:+.2f}") if abs(value) >= 0.005 else "0"
 
 
 def _safe(text: str) -> str:

@@ -11,7 +11,7 @@ from whence.viz.bidi import base_direction
 from whence.viz.colour import STEPS, blend, contrast_text, scale_of
 from whence.viz.overlays import overlay, panels
 from whence.viz.side_by_side import heading, name_of, special
-from whence.viz.terminal import header, receipt, shares, shown
+from whence.viz.terminal import header, printable, receipt, shares, shown
 from whence.viz.typeset import pieces
 
 __all__ = ["CARD", "body", "comparison", "fragment", "sheet"]
@@ -27,11 +27,13 @@ CARD = (
 
 @draws(Explanation, "notebook")
 def fragment(exp: Explanation) -> str:
-    """Coloured tokens (or patches over the image), heading and receipt, in one <div>."""
+    """The verdict, coloured tokens (or patches over the image), heading and receipt, in one <div>."""
     shown_as = body(exp, len(exp))
-    notes = [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
+    notes = [header(exp)]
+    notes += [f"left out: {exp.left_out:+.4f}"] if exp.left_out else []
     notes += [receipt(exp)] if exp.conservation else []
-    return f'<div style="{CARD}">{sheet(len(exp))}<div><b>{_safe(header(exp))}</b></div>{shown_as}{_foot(notes)}</div>'
+    says = f'<div dir="auto"><b>{_safe(printable(exp.verdict))}</b></div>'
+    return f'<div style="{CARD}">{sheet(len(exp))}{says}{shown_as}{_foot(notes)}</div>'
 
 
 @draws(Comparison, "notebook")

@@ -125,7 +125,7 @@ def _still(exp: Explanation) -> str:
     """What is seen without JavaScript: the coloured text, the numbers of the patches, or both."""
     parts = exp.apart()
     body = "".join(map(still, parts)) + (f"<p>{html.escape(shares(exp))}</p>" if len(parts) > 1 else "")
-    return f'<div class="w-card"><h3>{html.escape(header(exp))}</h3>{body}</div>'
+    return f'<div class="w-card"><h2>{html.escape(exp.verdict)}</h2><p>{html.escape(header(exp))}</p>{body}</div>'
 
 
 def still(exp: Explanation) -> str:

@@ -12,6 +12,7 @@ from whence.errors import InputError
 from whence.results import Explanation
 from whence.results.several import Several
 from whence.results.showing import draw, draws
+from whence.viz.axes import minus
 from whence.viz.chosen import explanation as figure
 from whence.viz.figure import Figure, figure_of, pile
 from whence.viz.latex import explanation as latex
@@ -86,7 +87,7 @@ def page(found: Several[Any]) -> str:
     right = ' class="w-right"'
     columns = (("#", right), ("prediction", ""), ("sure", right), ("score", right))
     heads = "".join(f'<th scope="col"{side}>{name}</th>' for name, side in columns)
-    name = html.escape(first.stamp.get("model") or "the model") if first.stamp else "the model"
+    name = (first.stamp or {}).get("model") or "the model"
     table = (
         f'<section class="w-card"><h2>Explanations by {html.escape(first.method)}</h2><div class="w-tablebox">'
         '<div class="w-scroll w-tall" tabindex="0" role="region" aria-label="Explanations">'
@@ -105,7 +106,7 @@ def page(found: Several[Any]) -> str:
 def _row(n: int, exp: Explanation) -> str:
     guess = exp.prediction
     sure = f"{guess.probabilities[0]:.1%}" if guess.probabilities else ""
-    score = f"{exp.target_score:+.3f}".replace("-", "−")
+    score = minus(f"{exp.target_score:+.3f}")
     inner = "".join(_drawn(one) for one in exp.apart())
     return (
         f'<tr><td class="w-right">{n + 1}</td><td>{html.escape(guess.label if guess.labels else exp.target)}</td>'

@@ -133,6 +133,6 @@ def _still(trace: Trace) -> str:
         )
     receipt = f'<p class="w-quiet">receipt: {html.escape(str(trace.whole.conservation))}</p>'
     return (
-        f'<div class="w-card"><h3>{html.escape(heading(trace))}</h3>{"".join(blocks)}'
+        f'<div class="w-card"><h2>{html.escape(heading(trace))}</h2>{"".join(blocks)}'
         f'<p class="w-quiet">{html.escape(by_side(trace))}</p>{receipt if trace.whole.conservation else ""}</div>'
     )

@@ -1,4 +1,7 @@
-"""What came out, in one sentence: it stands on top of every report, and over results in a notebook."""
+"""What came out, in one sentence: it stands on top of every report, and over results in a notebook.
+
+That of an explanation is `Explanation.verdict`: pages colour its parts, and the web API sends them.
+"""
 
 from __future__ import annotations
 

@@ -45,7 +45,7 @@ def cited(request: CiteRequest, catalogue: Catalogue, limits: Limits) -> dict[st
     check_text(adapter, whole, None, limits)
     given: dict[str, Any] = {"answer": request.answer} if request.answer is not None else {"generate": request.generate}
     try:
-        result = cite(adapter, request.question, list(request.documents), **given)
+        result = cite(adapter, request.question, list(request.documents), progress=False, **given)
     except WhenceError as error:
         raise of_library(error) from None
     return {"html": citations_page.body_of(result), "data": citations_page.data_of(result)}

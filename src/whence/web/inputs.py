@@ -13,7 +13,7 @@ from whence.web.requests import InputRequest
 from whence.web.settings import Limits
 from whence.web.sounds import heard_in
 
-__all__ = ["check_text", "check_tokens", "counted", "input_of"]
+__all__ = ["check_characters", "check_text", "check_tokens", "counted", "input_of"]
 
 NAMES = {"text": "text", "image": "images", "sound": "sounds"}
 HINTS = {
@@ -45,14 +45,19 @@ def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits) ->
 def check_text(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> None:
     """Refuse a text that is too long, or empty, before anything is computed."""
     for part in (text, pair or ""):
-        if len(part) > limits.characters:
-            raise ApiError(
-                413, "too_long", f"The text has {len(part):,} characters; the limit is {limits.characters:,}.",
-                "Shorten the text.",
-            )  # fmt: skip
+        check_characters(part, limits)
     if not text.strip():
         raise ApiError(422, "empty", "The text is empty: there is nothing to explain.", "Send some text.")
     check_tokens(adapter, text, pair, limits.tokens)
+
+
+def check_characters(text: str, limits: Limits) -> None:
+    """Refuse a text that would take long even to be counted in tokens."""
+    if len(text) > limits.characters:
+        raise ApiError(
+            413, "too_long", f"The text has {len(text):,} characters; the limit is {limits.characters:,}.",
+            "Shorten the text.",
+        )  # fmt: skip
 
 
 def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: int, more: int = 0) -> None:
@@ -68,6 +73,7 @@ def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: in
 
 def counted(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> dict[str, Any]:
     """The answer of /api/tokens: how long a text is, and how much of it fits."""
+    check_characters(pair or "", limits)
     if len(text) > limits.characters:
         text = text[: limits.characters]
     limit = min(adapter.limit or limits.tokens, limits.tokens)

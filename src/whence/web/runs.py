@@ -170,10 +170,14 @@ class Wanted:
     def some(self) -> bool:
         return bool(self.query or self.label or self.least) or self.failed is not None or self.wrong is not None
 
-    @property
-    def sign(self) -> int:
-        """Surest first, least sure first, or as in the data."""
-        return {"sure": -1, "unsure": 1}.get(self.order, 0)
+    def place(self, record: dict[str, Any]) -> float:
+        """What rows are sorted by: surest first, least sure first, or as in the data. Those without a probability come
+        last."""
+        sign = {"sure": -1, "unsure": 1}.get(self.order, 0)
+        share = record["probability"]
+        if not sign:
+            return 0.0
+        return sign * share if share is not None and math.isfinite(share) else math.inf
 
     def takes(self, record: dict[str, Any]) -> bool:
         if self.failed is not None and (record["error"] is not None) != self.failed:
@@ -182,7 +186,7 @@ class Wanted:
             return False
         if self.wrong is not None and (record["error"] is not None or self.wrong != _is_wrong(record)):
             return False
-        if self.least and (record["probability"] is None or record["probability"] < self.least):
+        if self.least and not (record["probability"] is not None and record["probability"] >= self.least):
             return False
         query = self.query.casefold()
         return not query or any(
@@ -230,8 +234,7 @@ def _searched(journal: Journal, reports: list[ShardReport], wanted: Wanted) -> l
         for _, read in _groups(journal, report, SEARCHED):
             for record in read().to_pylist():
                 if wanted.takes(record):
-                    share = record["probability"]
-                    found.append((wanted.sign * (0.0 if share is None else share), record["row"]))
+                    found.append((wanted.place(record), record["row"]))
     return sorted(found)
 
 

@@ -31,9 +31,11 @@ async def lines(request: Request, jobs: Jobs, work: Callable[[Callable[[dict[str
     job = asyncio.ensure_future(jobs.run(lambda: work(tell), client=client_of(request)))
     job.add_done_callback(lambda _: told.put_nowait(END))
     left = asyncio.ensure_future(gone(request))
+    left.add_done_callback(lambda _: job.cancel())  # also where nobody ever asks for the body
     try:
         first = await _next(told, left)
     except BaseException:
+        left.cancel()
         job.cancel()
         raise
     if first is END:
@@ -46,7 +48,7 @@ async def lines(request: Request, jobs: Jobs, work: Callable[[Callable[[dict[str
             while line is not END:
                 yield line + "\n"
                 line = await _next(told, left)
-            fault = job.exception()
+            fault = None if job.cancelled() else job.exception()
             if fault is not None:
                 error = fault if isinstance(fault, ApiError) else logged(fault, "a stream")
                 body = {"code": error.code, "message": error.message, "hint": error.hint}

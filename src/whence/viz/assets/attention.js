@@ -31,7 +31,7 @@
     whence.el(
       "section",
       { class: "w-card" },
-      whence.el("h3", { text: "Stamp" }),
+      whence.el("h2", { text: "Stamp" }),
       whence.stamp({ method: "attention", stamp: data.stamp, options: {} }),
     ),
   );

@@ -83,7 +83,7 @@
   const way = (edge) =>
     edge.source === edge.target ? data.tokens[edge.source] : `${data.tokens[edge.source]} → ${data.tokens[edge.target]}`;
   const listed = (title, edges) => [
-    el("h4", { text: title }),
+    el("h3", { text: title }),
     edges.length
       ? el(
           "ol",
@@ -106,7 +106,7 @@
     if (!node) {
       const between = drawn.filter((edge) => edge.source !== edge.target);
       side.replaceChildren(
-        el("h3", { text: "Strongest edges between tokens" }),
+        el("h2", { text: "Strongest edges between tokens" }),
         el("p", { class: "w-quiet", text: "Point at a node, or go to it with the arrow keys, to see what came into it and what it gave." }),
         ...listed("", between).slice(1),
         el("p", { class: "w-quiet", text: `Shown: ${whence.percent(data.kept, 0)} of what each layer carries, or more.` }),
@@ -116,7 +116,7 @@
     const into = drawn.filter((edge) => edge.layer + 1 === node.row && edge.target === node.token);
     const out = drawn.filter((edge) => edge.layer === node.row && edge.source === node.token);
     side.replaceChildren(
-      el("h3", {}, el("bdi", { text: nodeName(node.row, node.token) })),
+      el("h2", {}, el("bdi", { text: nodeName(node.row, node.token) })),
       el("p", { text: `relevance ${signed(data.relevance[node.row][node.token])}` }),
       ...listed("came in by", into),
       ...listed("went out by", out),
@@ -160,6 +160,6 @@
       whence.themeButton(),
     );
   root.replaceChildren(el("div", { class: "w-graph" }, el("section", { class: "w-card w-canvas" }, picture), side));
-  root.append(el("section", { class: "w-card" }, el("h3", { text: "Stamp" }), whence.stamp({ ...data, target: "" })));
+  root.append(el("section", { class: "w-card" }, el("h2", { text: "Stamp" }), whence.stamp({ ...data, target: "" })));
   ask(null);
 })(globalThis.whence);

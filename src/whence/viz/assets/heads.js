@@ -26,7 +26,7 @@
     let strength = whence.strengths(true);
 
     const grid = el("div", { class: "w-heads", role: "radiogroup", "aria-label": "Heads: a row per layer" });
-    const heading = el("h3", { text: LAYOUT });
+    const heading = el("h2", { text: LAYOUT });
     const name = el("h3");
     const pick = (i, isRow = state.isRow) => {
       if (isRow !== state.isRow) {

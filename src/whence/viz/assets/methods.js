@@ -19,7 +19,7 @@
     const id = whence.fresh("w-about");
     const box = el(
       "div",
-      { class: "w-pop", id, popover: "auto", role: "dialog", "aria-label": known.title },
+      { class: "w-pop", id, popover: "auto", role: "dialog", "aria-label": known.title, data: { about: name } },
       el("p", { class: "w-strong" }, named(name, methods)),
       el("p", { text: known.says }),
       el(
@@ -48,5 +48,10 @@
     return el("span", { class: "w-abouts" }, button, box);
   }
 
-  Object.assign(whence, { about, named, title });
+  /** The method that is being read about; and the same after its page was drawn anew, which closes what was open. */
+  const readAbout = (root) =>
+    [...root.querySelectorAll(".w-pop")].find((box) => "popover" in box && box.matches(":popover-open"))?.dataset.about;
+  const readOn = (root, name) => name && root.querySelector(`.w-pop[data-about="${CSS.escape(name)}"]`)?.showPopover();
+
+  Object.assign(whence, { about, named, readAbout, readOn, title });
 })((globalThis.whence ??= {}));

@@ -166,7 +166,7 @@
         ...exp.stamp,
       }),
     ];
-    if (Object.keys(exp.options ?? {}).length) parts.push(el("h4", { text: "Options" }), list(exp.options));
+    if (Object.keys(exp.options ?? {}).length) parts.push(el("h3", { text: "Options" }), list(exp.options));
     return el("div", { class: "w-stamp" }, parts);
   }
 

@@ -141,11 +141,11 @@
         el("div", { class: "w-asking" }, el("span", { class: "w-who", text: kicker }), state.pinned ? letGo() : null),
         el("p", { class: "w-quote", dir: "auto" }, el("bdi", { text: text.trim() || quoted(text) })),
         el("p", { class: "w-score" }, el("strong", { text: signed(drawn.score) }), el("span", { class: "w-quiet", text: ` explained by ${data.whole.method}` })),
-        el("h4", { text: "Where it came from" }),
+        el("h2", { text: "Where it came from" }),
         whence.bars(sides(drawn.scores), { most: 12 }),
-        el("h4", { text: "Strongest" }),
+        el("h2", { text: "Strongest" }),
         whence.bars(found, { most: BARS, light: choose }),
-        el("h4", { text: "Receipt" }),
+        el("h2", { text: "Receipt" }),
         whence.receipt({ conservation: drawn.receipt, target: "explained" }),
       ); // prettier-ignore
       return undefined;
@@ -160,7 +160,7 @@
         el("div", { class: "w-asking" }, el("span", { class: "w-who", text: `What it served · ${cell.name}` }), letGo()),
         el("p", { class: "w-quote", dir: "auto" }, el("bdi", { text: quoted(cell.text) })),
         el("p", { class: "w-score" }, el("strong", { text: signed(most) }), el("span", { class: "w-quiet", text: " to all that was written" })),
-        el("h4", { text: "Written with it, and against it" }),
+        el("h2", { text: "Written with it, and against it" }),
         whence.bars(found, { most: 2 * BARS, light: choose }),
       ); // prettier-ignore
     }

@@ -11,5 +11,5 @@
     );
   const root = document.getElementById("whence-trace");
   whence.trace(root, data);
-  root.append(el("section", { class: "w-card" }, el("h3", { text: "Stamp" }), whence.stamp({ ...data.whole, target: "" })));
+  root.append(el("section", { class: "w-card" }, el("h2", { text: "Stamp" }), whence.stamp({ ...data.whole, target: "" })));
 })(globalThis.whence);

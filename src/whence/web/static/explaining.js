@@ -179,6 +179,7 @@ export function explaining(page) {
 
   function draw() {
     const held = focused();
+    const open = whence.readAbout(view);
     const root = el("div", { class: "w-board" });
     topline();
     if (head.isConnected) view.replaceChild(root, head.nextSibling);
@@ -186,6 +187,7 @@ export function explaining(page) {
     shown = whence.board(root, answer, board());
     if (answer.agreement && answer.agreement.methods.length > 1) root.append(agreement(answer.agreement, methods));
     if (answer.unjudged) root.append(el("p", { class: "w-quiet", text: `Not judged: ${answer.unjudged}` }));
+    whence.readOn(root, open);
     held?.();
   }
 
