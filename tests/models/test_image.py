@@ -127,6 +127,24 @@ def test_arrays_and_tensors_that_are_no_picture(digits, wrong, says):
         whence.explain(digits, wrong)
 
 
+def test_a_picture_by_its_name_and_as_tables_keep_it(digits, tmp_path):
+    seven = Image.fromarray(_seven())
+    seven.save(tmp_path / "seven.png")
+    wanted = whence.explain(digits, seven).scores
+    data = (tmp_path / "seven.png").read_bytes()
+    ways = [{"image": seven}, {"bytes": data, "path": None}, {"bytes": None, "path": str(tmp_path / "seven.png")}]
+    for given in (*ways, {"image": ways[1]}):
+        np.testing.assert_array_equal(whence.explain(digits, given).scores, wanted)
+    assert len(whence.explain(digits, ways)) == 3
+    with pytest.raises(InputError, match="'text' is of no use to an image-classification model, which takes images"):
+        whence.explain(digits, {"image": seven, "text": "what is it"})
+
+
+def test_a_text_is_taken_for_a_path(digits):
+    with pytest.raises(InputError, match="no such image: 'a seven', which is taken for a path; pass a path, bytes"):
+        whence.explain(digits, "a seven")
+
+
 def test_bytes_layouts_and_whole_numbers(digits):
     """What a file holds, channels first or last, arrays or tensors: one picture."""
     array = _seven()

@@ -223,6 +223,32 @@ def test_a_pipeline_is_its_model_and_what_reads_for_it():
     assert whence.explain(digits, np.zeros((28, 28), np.uint8)).scores.shape == (7, 7)
 
 
+def test_a_pipeline_for_features_is_an_embedder():
+    pipe = transformers.pipeline("feature-extraction", model=small.encoder(), tokenizer=small.wordpiece())
+    exp = whence.explain(pipe, "a good movie", target=whence.similar_to("a film"))
+    alone = whence.load((small.encoder(), small.wordpiece()), task="sentence-embedding")
+    wanted = whence.explain(alone, "a good movie", target=whence.similar_to("a film"))
+    np.testing.assert_array_equal(exp.scores, wanted.scores)
+
+
+def test_what_reads_for_a_model_by_name(folder):
+    model = whence.load((small.classifier(), str(folder)))
+    assert whence.explain(model, "a good movie").tokens[1:-1] == ("a", "good", "movie")
+
+
+def test_what_reads_for_another_kind_of_model():
+    reader = transformers.ViTImageProcessorPil(size={"height": 16, "width": 16})
+    with pytest.raises(InputError, match=r"text-classification goes with its tokenizer, and ViT.* is none"):
+        whence.load((small.classifier(), reader))
+    with pytest.raises(InputError, match=r"image-classification goes with its image processor, and .* is none"):
+        whence.load((small.vit(), small.wordpiece()))
+
+
+def test_a_bundled_name_that_is_nearly_right():
+    with pytest.raises(ModelNotFoundError, match="Did you mean 'sentiment'"):
+        whence.load("sentimnt")
+
+
 def test_a_pipeline_for_what_nobody_can_explain_yet():
     class Speaks(torch.nn.Module):
         def forward(self, x):

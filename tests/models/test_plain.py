@@ -5,6 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 import numpy as np
+import pandas as pd
+import polars as pl
+import pyarrow as pa
 import pytest
 import torch
 
@@ -44,6 +47,38 @@ def test_a_model_without_embedding_lookup():
 
     with pytest.raises(ModelError, match="never looked its token ids up"):
         whence.explain(OneHot().eval(), torch.tensor([[1, 2]]))
+
+
+def net() -> torch.nn.Module:
+    torch.manual_seed(0)
+    return torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.ReLU(), torch.nn.Linear(8, 2)).eval()
+
+
+def test_arrays_and_frames_of_numbers():
+    values = np.random.default_rng(0).normal(size=(3, 4))
+    wanted = whence.explain(net(), torch.tensor(values, dtype=torch.float32))
+    arrays = whence.explain(net(), values)
+    frames = whence.explain(net(), pd.DataFrame(values, columns=["age", "height", "weight", "pulse"]))
+    for n in range(3):
+        np.testing.assert_array_equal(arrays[n].scores, wanted[n].scores)
+        np.testing.assert_array_equal(frames[n].scores, wanted[n].scores)
+    assert frames[0].tokens == ("age", "height", "weight", "pulse")
+    arrow = pa.table({name: values[:, n] for n, name in enumerate("abcd")})
+    assert whence.explain(net(), arrow)[2].top(4) == whence.explain(net(), pl.from_arrow(arrow).lazy())[2].top(4)
+    ids = whence.explain(small.by_hand(), {"tokens": np.array([[3, 4, 5]])})
+    assert ids.tokens == ("3", "4", "5")
+    with pytest.raises(InputError, match="takes numbers"):
+        whence.explain(net(), pd.DataFrame({"name": ["a", "b"]}))
+
+
+def test_names_that_the_module_does_not_have():
+    with pytest.raises(InputError, match=r"ByHand has no argument 'input_ids': .* 'tokens'"):
+        whence.explain(small.by_hand(), {"input_ids": torch.tensor([[1, 2]])})
+
+
+def test_a_label_where_outputs_have_no_names():
+    with pytest.raises(InputError, match="no names for its outputs"):
+        whence.explain(net(), torch.zeros(1, 4), target="yes")
 
 
 def test_text_is_refused():

@@ -418,7 +418,19 @@ def test_on_paper_the_strongest_pieces_are_enough(listener, watcher, tmp_path):
     assert len(said.stdout.splitlines()) == 15
 
 
+def test_a_sound_by_its_name(listener):
+    wanted = whence.explain(listener, tone()).scores
+    for given in ({"audio": tone()}, {"audio": {"bytes": wav(tone()), "path": None}}):
+        np.testing.assert_allclose(whence.explain(listener, given).scores, wanted, atol=1e-3)  # 16 bits
+    with pytest.raises(InputError, match="'text' is of no use to an audio-classification model"):
+        whence.explain(listener, {"audio": tone(), "text": "what is it"})
+    with pytest.raises(InputError, match="a dict with 'sound' is no sound"):
+        whence.explain(listener, {"sound": tone()})
+
+
 def test_what_is_wrong_is_said(listener, writer, speller):
+    with pytest.raises(InputError, match="no such sound: 'a bird', which is taken for a path"):
+        whence.explain(listener, "a bird")
     with pytest.raises(InputError, match="one for ctc has none: leave labels= out"):
         whence.load(speller, labels=["a", "b"])
     with pytest.raises(InputError, match="no such sound"):

@@ -199,3 +199,22 @@ def test_decoder_classifier_without_a_padding_id_goes_one_by_one():
     model = whence.load((module, small.bytelevel()))
     assert len(whence.explain(model, ["a", "abc"])) == 2
     assert model.beside(model.encode(["a", "abc"])[0]) == "alone"
+
+
+def test_texts_by_their_names(model):
+    wanted = whence.explain(model, "a good movie")
+    np.testing.assert_array_equal(whence.explain(model, {"text": "a good movie"}).scores, wanted.scores)
+    pair = whence.explain(model, [{"text": "a good movie", "text_pair": "a dull plot"}, {"text": "it"}])
+    np.testing.assert_array_equal(
+        pair[0].scores, whence.explain(model, [("a good movie", "a dull plot"), "it"])[0].scores
+    )
+
+
+def test_a_question_comes_with_a_context():
+    reader = whence.load((small.answerer(), small.wordpiece()))
+    wanted = whence.explain(reader, ("is it good", "the movie was dull"))
+    named = whence.explain(reader, {"question": "is it good", "context": "the movie was dull"})
+    np.testing.assert_array_equal(named.scores, wanted.scores)
+    assert named.target == wanted.target
+    with pytest.raises(InputError, match=r"pass a pair \(question, context\)"):
+        whence.explain(reader, "is it good")

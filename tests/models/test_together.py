@@ -225,6 +225,11 @@ def test_attention_over_other_tokens_says_so(llava):
         ({"image": picture(0), "text": "  "}, "a picture comes with a text"),
         ({"image": picture(0), "text": "a", "labels": ["b"]}, "'labels' is of no use to an image-text-to-text model"),
         (3.5, "can't read"),
+        (picture(0), "this model takes {'image': …, 'text'"),
+        ((picture(0), "a"), "this model takes {'image': …, 'text'"),
+        (("a", picture(0)), "this model takes {'image': …, 'text'"),
+        ({"image": None, "text": "a"}, "the picture is missing"),
+        ({"image": picture(0), "question": "a"}, "named 'image', 'images', 'text'"),
     ],
 )
 def test_wrong_things_at_the_door(llava, wrong, says):

@@ -7,7 +7,7 @@ import pytest
 
 import whence
 from tests import small
-from whence.models.tokens import read_on
+from whence.models.tokens import read_on, spell_tokens
 
 
 @pytest.fixture
@@ -83,3 +83,8 @@ def test_a_token_may_hold_a_space_and_the_beginning_of_a_character():
     read, spans = read_on(Bytes(), [0], [1, 2, 3, 4, 5])
     assert read == " 日本 ok"
     assert [read[a:b] for a, b in spans] == [" 日", " 日", " 日", "本", " ok"]
+
+
+def test_an_id_that_the_tokenizer_does_not_have_is_shown_as_its_number():
+    tokenizer = small.wordpiece()
+    assert spell_tokens(tokenizer, [len(tokenizer) + 7]) == (f"<{len(tokenizer) + 7}>",)

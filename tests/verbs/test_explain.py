@@ -16,7 +16,9 @@ import whence
 from tests import small
 from whence.errors import EmptyInputError, InputError, OptionError, WhenceError
 from whence.methods.method import class_of
+from whence.results.maps import AttentionMaps
 from whence.verbs.explain import SkippedWarning
+from zoo.build import build
 
 TEXTS = ["a good movie", "dull", "the plot is not very witty"]
 
@@ -97,7 +99,13 @@ def test_a_column_of_targets(model):
         (2.5, "float"),
         (b"bytes", "bytes"),
         (float("nan"), "missing"),
-        ({"text": "a film"}, "dict with 'text'"),
+        ({"review": "a film"}, "dict with 'review'"),
+        ({"text": None}, "missing"),
+        (
+            {"text": "a film", "label": 1},
+            "'label' is of no use to a text-classification model, which takes text, named",
+        ),
+        ({"role": "user", "content": "a film"}, "chat are for models that write"),
         (("a", "b", "c"), "tuple of 3"),
         (object(), "object"),
     ],
@@ -224,6 +232,15 @@ def test_what_a_tokenizer_can_not_read_is_one_inputs_error(model):
 def test_a_wrong_target_in_a_list_is_named_by_its_index(model):
     with pytest.raises(WhenceError, match="input 1: "):
         whence.explain(model, ["good", "bad"], target=["LABEL_0", [1]])
+
+
+def test_maps_say_which_layers_they_lack(tmp_path):
+    specimen = build("image-classification", "swin")
+    maps = whence.attention(specimen.model, {"pixel_values": specimen.inputs["pixel_values"][:1]})
+    assert maps.in_parts > 0
+    assert f"{maps.in_parts} over windows or chunks are not among them" in repr(maps)
+    maps.save(tmp_path / "maps.npz")
+    assert AttentionMaps.load(tmp_path / "maps.npz").in_parts == maps.in_parts
 
 
 def test_maps_of_a_column(model):

@@ -12,7 +12,7 @@ from typing import Any
 from whence.data.dataset import AbstractDataset, Record
 from whence.errors import InputError
 
-__all__ = ["Batches", "FrameDataset", "column", "is_frame", "is_series", "listed", "settled", "values_of"]
+__all__ = ["Batches", "FrameDataset", "column", "is_frame", "is_series", "listed", "names_of", "settled", "values_of"]
 
 AT_ONCE = 512
 """Rows of a frame that are turned into records together."""

@@ -27,6 +27,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.attending import in_the_open
 from whence.models.batching import batches, budget_of
 from whence.models.example import Example
+from whence.models.refusing import refused
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import build
 from whence.progress import track
@@ -95,8 +96,19 @@ def explain_examples(
 
     def explained(part: list[int]) -> tuple[list[Explanation | Exception], float]:
         begin = time.perf_counter()
-        with planned(memory), in_the_open(model.module):  # also of blocks that run again in the backward pass
-            found = _batch(model, method, [todo[i][1:] for i in part], apart=apart)
+        try:
+            with planned(memory), in_the_open(model.module):  # also of blocks that run again in the backward pass
+                found = _batch(model, method, [todo[i][1:] for i in part], apart=apart)
+        except Exception as error:
+            for n, example, _ in (todo[i] for i in part):
+                said = refused(model, example, error)
+                if isinstance(said, WhenceError) and said is not error:
+                    raise (said if len(examples) == 1 else said.of_input(n)) from error
+            raise
+        found = [
+            refused(model, todo[i][1], one) if isinstance(one, Exception) else one
+            for i, one in zip(part, found, strict=True)
+        ]
         return found, time.perf_counter() - begin
 
     with closing(_side_by_side(explained, parts, threads)) as done:

@@ -155,7 +155,8 @@ class AbstractAdapter(ABC):
         """An error for what an input holds and nobody would read."""
         useless = next((key for key, value in item.items() if value is not None and key not in known), None)
         if useless is not None:
-            raise InputError(f"{useless!r} is of no use to {self.called}, which takes {self.reads}")
+            names = ", ".join(map(repr, known))
+            raise InputError(f"{useless!r} is of no use to {self.called}, which takes {self.reads}, named {names}")
 
     def needs_weights(self, options: Mapping[str, Any]) -> bool:
         """Whether encoding runs the model."""
@@ -593,6 +594,11 @@ def _place_of(label: str, labels: Sequence[str]) -> int:
     for known, wanted in ((labels, label), ([name.lower() for name in labels], label.lower())):
         if wanted in known:
             return known.index(wanted)
+    if not labels:
+        raise InputError(
+            f"the model has no names for its outputs, so {label!r} is none of them: pass a number, or name "
+            "them: whence.load(model, labels=[ … ])"
+        )
     raise unknown_label(label, labels)
 
 

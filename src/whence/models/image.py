@@ -37,10 +37,15 @@ __all__ = [
 ]
 
 PIXELS = "pixel_values"
+NAME = "image"
+"""What an input calls its picture, where it has a name for it."""
+FILE = ("bytes", "path")
+"""What the tables of data sets keep of a picture."""
 FILLS = ("black", "mean", "zero")
 CELLS = (16, 8, 4, 2)
 """Widths of cells, in pixels, for models without patches: the first that leaves enough of them."""
 FEWEST = 7
+WANTED = "pass a path, bytes, a PIL image, an array or a tensor"
 
 
 class AbstractImageReader(AbstractAdapter):
@@ -65,6 +70,8 @@ class AbstractImageReader(AbstractAdapter):
         return "images" if self.processor is not None else "images as normalised tensors (it came without a processor)"
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
+        if _is_named(inputs):
+            return [inputs], True
         if isinstance(inputs, Mapping):
             rows = encoded_rows(_with_batch(inputs, 3), PIXELS, dims=3)
             return list(rows), len(rows) == 1
@@ -81,6 +88,9 @@ class AbstractImageReader(AbstractAdapter):
             return self._tensor(item)
         if isinstance(item, Tensor) and item.dtype != torch.uint8:
             return self._tensor(EncodedRow({PIXELS: item}, {}))
+        if isinstance(item, Mapping) and NAME in item:
+            self.check_keys(item, NAME)
+            return self.encode_one(item[NAME], truncate=truncate)
         return self._picture(item)
 
     def forward(self, inputs: dict[str, Any]) -> Any:
@@ -190,6 +200,10 @@ class ImageClassifier(AbstractImageReader):
     task = "image-classification"
 
 
+def _is_named(item: Any) -> bool:
+    return isinstance(item, Mapping) and PIXELS not in item and any(name in item for name in (NAME, *FILE))
+
+
 def _with_batch(inputs: Mapping[str, Any], dims: int) -> Mapping[str, Any]:
     """What was encoded for one picture without a batch, with one: its masks have other first axes than its pixels."""
     pixels = inputs.get(PIXELS)
@@ -277,6 +291,8 @@ def opened(item: Any) -> Any:
 
     if isinstance(item, Image.Image):
         return item
+    if isinstance(item, Mapping) and set(item) <= set(FILE):
+        return opened(next((item[name] for name in FILE if item.get(name) is not None), None))
     if isinstance(item, Tensor):
         item = item.numpy(force=True)
     if isinstance(item, np.ndarray):
@@ -290,18 +306,17 @@ def opened(item: Any) -> Any:
             raise InputError(f"an image array has shape (height, width, 3), not {item.shape}; pass several as a list")
         return Image.fromarray(array)
     if not isinstance(item, (str, Path, bytes, bytearray)):
-        raise InputError(
-            f"can't read an image from {type(item).__name__}: pass a path, bytes, a PIL image, an array or a tensor"
-        )
+        raise InputError(f"can't read an image from {type(item).__name__}: {WANTED}")
     try:
         image = Image.open(io.BytesIO(item) if isinstance(item, (bytes, bytearray)) else item)
         image.load()
         return image
     except FileNotFoundError:
-        raise InputError(f"no such image: {str(item)!r}") from None
+        raise InputError(f"no such image: {str(item)!r}, which is taken for a path; {WANTED}") from None
     except (UnidentifiedImageError, OSError) as error:
         what = f"{len(item)} bytes" if isinstance(item, (bytes, bytearray)) else repr(str(item))
-        raise InputError(f"{what} can't be read as an image: {error}") from None
+        why = "no format that is known" if isinstance(error, UnidentifiedImageError) else str(error)
+        raise InputError(f"{what} can't be read as an image: {why}; {WANTED}") from None
 
 
 def _channels_last(array: np.ndarray) -> np.ndarray:

@@ -21,6 +21,7 @@ Sound = np.ndarray
 """Samples of one channel, from -1 to 1, as float32."""
 SLOWEST = 100
 """Samples in a second below which a number is no rate."""
+WANTED = "pass a file, samples (numbers along one axis), (samples, rate) or {'array': …, 'sampling_rate': …}"
 HEIGHT = 96
 """Of a drawing, in pixels."""
 
@@ -33,7 +34,10 @@ def heard(item: Any, rate: int) -> Sound:
         if array is None:
             held = next((item[k] for k in ("path", "bytes") if item.get(k) is not None), None)
             if held is None:
-                raise InputError("a sound as a dict holds {'array': samples, 'sampling_rate': 16000}, or 'path'")
+                raise InputError(
+                    f"a dict with {', '.join(map(repr, list(item)[:6]))} is no sound: one holds "
+                    "{'array': samples, 'sampling_rate': 16000}, or 'path', or 'bytes'"
+                )
             return heard(held, rate)
         return _at_rate(_mono(array), own or rate, rate)
     if isinstance(item, tuple) and len(item) == 2:
@@ -52,10 +56,7 @@ def _mono(samples: Any) -> Sound:
     """One channel of floats. Whole numbers are scaled by what their type holds."""
     array = samples.numpy(force=True) if isinstance(samples, Tensor) else np.asarray(samples)
     if array.dtype == object or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
-        raise InputError(
-            f"can't read a sound from {type(samples).__name__}: pass samples (numbers along one axis), "
-            "(samples, rate), {'array': …, 'sampling_rate': …} or a file"
-        )
+        raise InputError(f"can't read a sound from {type(samples).__name__}: {WANTED}")
     if not array.size:
         raise InputError("the sound is empty: it has no samples")
     if array.dtype.kind in "iu":
@@ -96,7 +97,7 @@ def opened(source: Any, *, seconds: float | None = None, samples: int | None = N
     name = f"{len(source)} bytes" if isinstance(source, (bytes, bytearray)) else repr(str(source))
     stream = io.BytesIO(source) if isinstance(source, (bytes, bytearray)) else Path(source).expanduser()
     if isinstance(stream, Path) and not stream.is_file():
-        raise InputError(f"no such sound: {name}")
+        raise InputError(f"no such sound: {name}, which is taken for a path; {WANTED}")
     try:
         with wave.open(str(stream) if isinstance(stream, Path) else stream) as file:
             width, channels, rate = file.getsampwidth(), file.getnchannels(), file.getframerate()
@@ -127,7 +128,8 @@ def opened(source: Any, *, seconds: float | None = None, samples: int | None = N
             most.check(file.frames, file.samplerate, file.channels)
             array, rate = file.read(dtype="float32", always_2d=True), file.samplerate
     except (RuntimeError, OSError, TypeError) as error:  # soundfile's TypeError: raw samples say no rate
-        raise InputError(f"{name} can't be read as a sound: {error}") from None
+        why = "no format that is known" if "recognised" in str(error) else error
+        raise InputError(f"{name} can't be read as a sound: {why}; {WANTED}") from None
     return _mono(array.T), int(rate)
 
 

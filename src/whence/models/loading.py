@@ -16,7 +16,7 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
+from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError, nearest
 from whence.extras import need
 from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
@@ -30,6 +30,9 @@ BUNDLED = ("sentiment", "digits", "tones", "shapes")
 """Models that come with the package."""
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
+
+KNOWN = (*TASKS, embedding.TASK)
+"""What `task=` may be."""
 
 AUTO = "auto"
 """The device that is all of them: accelerate spreads the weights, over the disk if need be."""
@@ -155,11 +158,13 @@ def _held_by(model: Any, task: str | None) -> tuple[Any, str | None]:
     if hasattr(model, "task") and hasattr(model, "preprocess"):  # a pipeline of transformers
         if task is None and model.task == choosing.TextMatcher.task:
             task = model.task
+        if task is None and model.task == "feature-extraction":
+            task = embedding.TASK
         kind = kind_of(type(_unwrapped(module)).__name__, getattr(module, "config", None), task)
         if kind is None:
             raise ModelError(
                 f"a pipeline for {model.task!r} with a {type(module).__name__} can't be explained by its own name. "
-                f"Pass its model, and task=, one of: {', '.join(TASKS)}"
+                f"Pass its model, and task=, one of: {', '.join(KNOWN)}"
             )
         companion = getattr(model, kind[1].companion, None) or getattr(model, "video_processor", None)
         if companion is None and kind[1].companion == "processor":
@@ -205,10 +210,28 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[
         if companion is not None:
             raise ModelError(
                 f"can't tell what {type(module).__name__} predicts from its name. "
-                f"Pass task=, one of: {', '.join(TASKS)}"
+                f"Pass task=, one of: {', '.join(KNOWN)}"
             )
         return PlainModule(module, **_fitting(PlainModule, options))
+    if isinstance(companion, (str, Path)):
+        hub = {"revision": None, "trust_remote_code": False}
+        companion = _companion(kind[1], str(companion), hub, str(companion))
+    _check_companion(kind[1], companion)
     return _made(kind[1], module, companion, str(getattr(config, "_name_or_path", "") or ""), options)
+
+
+def _check_companion(kind: type[AbstractAdapter], companion: Any) -> None:
+    """An error for a tokenizer beside a model of pictures or sounds, or for what is none beside a model of texts."""
+    tokenizes = hasattr(companion, "convert_ids_to_tokens")
+    wrong = tokenizes if kind.companion in ("image_processor", "feature_extractor") else (
+        kind.companion == "tokenizer" and not tokenizes
+    )  # fmt: skip
+    if companion is not None and wrong:
+        what = kind.companion.replace("_", " ")
+        raise InputError(
+            f"a model for {kind.task} goes with its {what}, and {type(companion).__name__} is none: "
+            f"whence.load((module, {what.split()[-1]}))"
+        )
 
 
 def _made(kind: Any, module: nn.Module, companion: Any, name: str, options: dict[str, Any]) -> AbstractAdapter:
@@ -300,7 +323,7 @@ def _from_files(
         raise ModelError(
             f"{name!r} has no weights for {_some(missing)} of {type(module).__name__}: they would be random numbers, "
             "and others each time. Fine-tune it first, or pass another task= "
-            f"(one of {', '.join(TASKS)}), or allow_missing=True"
+            f"(one of {', '.join(KNOWN)}), or allow_missing=True"
         )
     module = module.eval()
     if device != AUTO:
@@ -367,7 +390,7 @@ def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[Abs
             return found
     raise ModelError(
         f"{name!r} does not say what it predicts (architectures: {config.architectures}). "
-        f"Pass task=, one of: {', '.join(TASKS)}"
+        f"Pass task=, one of: {', '.join(KNOWN)}"
     )
 
 
@@ -416,7 +439,7 @@ def _not_loaded(name: str, error: Exception) -> ModelError:
             f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
         )
     return ModelNotFoundError(
-        f"can't load {name!r}{why_not()}: {_first_line(error)} "
+        f"can't load {name!r}{why_not()}: {_first_line(error)}{nearest(name, BUNDLED)} "
         f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
     )
 

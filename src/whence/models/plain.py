@@ -14,6 +14,7 @@ from torch import Tensor
 from whence import cancel
 from whence.core.batch import FeatureKind, Source
 from whence.core.packed import unpacked
+from whence.data.frames import is_frame, names_of, values_of
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter, Kind
 from whence.models.attending import in_the_open
@@ -41,14 +42,21 @@ class PlainModule(AbstractAdapter):
     kind: ClassVar[Kind] = "module"
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
-        if isinstance(inputs, Tensor):
+        names = tuple(names_of(inputs)) if is_frame(inputs) else ()
+        if names:  # each column is a feature
+            inputs = np.array(values_of(inputs, names))
+        if isinstance(inputs, (Tensor, np.ndarray)):
             inputs = {ALONE: inputs}
+        if isinstance(inputs, Mapping):
+            inputs = {k: self._numbers(v) if isinstance(v, np.ndarray) else v for k, v in inputs.items()}
         if not isinstance(inputs, Mapping) or not any(isinstance(v, Tensor) for v in inputs.values()):
             raise InputError(
-                "a plain module takes tensors: a dict such as {'input_ids': ids} or one tensor, with the batch first. "
+                "a plain module takes tensors: a dict such as {'input_ids': ids}, one tensor or array, or a frame of "
+                "numbers, with the batch first. "
                 f"Got {type(inputs).__name__}."
             )
         given = {k: v.detach() if isinstance(v, Tensor) else v for k, v in inputs.items()}
+        self._check_names(given)
         sources = _explained(given)
         count = given[sources[0].name].shape[0]
         rows, shared = self._rows(given, sources, count)
@@ -60,7 +68,28 @@ class PlainModule(AbstractAdapter):
             )
         sources = tuple(s for s in sources if s.name in rows)
         examples = [self._example({k: v[n] for k, v in rows.items()}, shared, sources) for n in range(count)]
+        if names:
+            examples = [replace(e, parts=(replace(e.parts[0], names=tuple(map(str, names))),)) for e in examples]
         return list(examples), count == 1
+
+    def _numbers(self, array: np.ndarray) -> Tensor:
+        """An array as a tensor; floats, which numpy keeps in double, in the precision of the weights."""
+        if array.dtype.kind not in "biuf":
+            raise InputError(f"a plain module takes numbers, and an array of {array.dtype} holds others")
+        made = torch.tensor(array)
+        return made.to(self.dtype) if array.dtype.kind == "f" else made
+
+    def _check_names(self, given: Mapping[str, Any]) -> None:
+        """An error for inputs that the module has no arguments for."""
+        own = inspect.signature(self.module.forward).parameters
+        if set(given) == {ALONE} or any(p.kind is p.VAR_KEYWORD for p in own.values()):
+            return
+        lost = next((name for name in given if name not in own), None)
+        if lost is not None:
+            known = ", ".join(map(repr, own))
+            raise InputError(
+                f"{type(self.module).__name__} has no argument {lost!r}: pass a dict by the names of its own, {known}"
+            )
 
     def encode_one(self, item: Any, **options: Any) -> Example:
         raise InputError("a plain module takes tensors, all at once")

@@ -29,6 +29,8 @@ from whence.results.prediction import time_span
 __all__ = ["INPUTS", "TIME", "AudioClassifier", "AudioMatcher", "Hearing", "SpeechLM", "SpeechRecogniser", "Spoken"]
 
 INPUTS = ("input_features", "input_values")
+NAME = "audio"
+"""What an input calls its sound, where it has a name for it."""
 RATE = 16000
 """Samples in a second, where nobody says otherwise."""
 STEP = 0.02
@@ -88,6 +90,9 @@ class Hearing(AbstractAdapter):
             assert name is not None
             inputs = {k: v for k, v in item.inputs.items() if k in self._accepted}
             return self._heard(name, inputs, None, item.shared)
+        if isinstance(item, Mapping) and NAME in item:
+            self.check_keys(item, NAME)
+            item = item[NAME]
         return self._heard(*self._extracted(item, truncate))
 
     def _extracted(self, item: Any, truncate: bool = False) -> tuple[str, dict[str, Tensor], Sound]:

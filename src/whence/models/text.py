@@ -38,6 +38,8 @@ class TextAdapter(AbstractAdapter):
 
     task: ClassVar[str] = "text"
     kind: ClassVar[Kind] = "text"
+    named: ClassVar[tuple[str, str]] = ("text", "text_pair")
+    """What an input calls its text, or the two texts of a pair, where it has names for them."""
 
     def __init__(self, module: nn.Module, tokenizer: Any = None, **options: Any):
         super().__init__(module, **options)
@@ -113,8 +115,16 @@ class TextAdapter(AbstractAdapter):
         """One text, pair of texts, list of words, or row that was encoded elsewhere."""
         if isinstance(item, EncodedRow):
             return self._from_row(item)
-        texts, split = _parts(item)
+        texts, split = _parts(self._unnamed(item))
         return self._tokenized(texts, split, truncate)
+
+    def _unnamed(self, item: Any) -> Any:
+        """A text or pair that came by name, as rows of data sets and inputs of pipelines do: {"text": "a gem"}."""
+        first, second = self.named
+        if not isinstance(item, Mapping) or first not in item or _has_pictures(item):
+            return item
+        self.check_keys(item, first, second)
+        return item[first] if item.get(second) is None else (item[first], item[second])
 
     def _tokenized(
         self, texts: Sequence[Any], split: bool, truncate: bool, *, add_special_tokens: bool = True
@@ -194,6 +204,12 @@ class TextAdapter(AbstractAdapter):
 
     def _features(self, source: Source, row: Mapping[str, Tensor], side: str = "") -> Features:
         ids, mask = row[source.name], row.get(source.mask or "")
+        if ids.is_floating_point() or (ids.numel() and int(ids.min()) < 0):
+            held = "floats" if ids.is_floating_point() else int(ids.min())
+            raise InputError(
+                f"{source.name!r} holds {held}, and ids of tokens are whole numbers from 0: pass what the model's "
+                "tokenizer makes"
+            )
         places: tuple[int, ...] | None = None
         if mask is not None and mask.shape == ids.shape and not bool((mask != 0).all()):
             places = tuple(torch.nonzero(mask).flatten().tolist())
@@ -322,19 +338,28 @@ def _parts(item: Any) -> tuple[list[Any], bool]:
     return texts, split
 
 
+def _has_pictures(item: Any) -> bool:
+    return isinstance(item, Mapping) and ("image" in item or "images" in item)
+
+
 def _unreadable(item: Any) -> InputError:
     wanted = "pass a text, a pair (text, text), or a list of words"
     if item is None or (isinstance(item, float) and item != item):
         return InputError(f"the text is missing ({item!r}): {wanted}")
-    if isinstance(item, Mapping) and ("image" in item or "images" in item):
+    if _has_pictures(item):
         return InputError(f"this model is explained for text alone, without pictures: {wanted}")
+    if isinstance(item, Mapping) and "role" in item:
+        return InputError(f"messages of a chat are for models that write, and this one does not: {wanted}")
     if isinstance(item, Mapping):
         return InputError(
             f"can't read a dict with {', '.join(map(repr, list(item)[:6]))}: {wanted}, or encoded tensors"
         )
+    if isinstance(item, (bytes, bytearray)):
+        return InputError(f"can't read {len(item)} bytes as a text: decode them first, data.decode()")
     if isinstance(item, tuple):
         return InputError(f"can't read a tuple of {len(item)}: a pair is (text, text); pass several texts as a list")
-    return InputError(f"can't read {type(item).__name__} {str(item)[:60]!r}: {wanted}")
+    shown = "" if str(item).startswith("<") else f" {str(item)[:60]!r}"
+    return InputError(f"can't read {type(item).__name__}{shown}: {wanted}")
 
 
 class TextClassifier(TextAdapter):
@@ -364,10 +389,19 @@ class QuestionAnswering(TextAdapter):
     task = "question-answering"
     classifies = False
     fields = ("start_logits", "end_logits")
+    named = ("question", "context")
 
     @property
     def follows(self) -> str | None:
         return IDS.name
+
+    def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
+        if isinstance(item, str) and item.strip():
+            raise InputError(
+                "a question alone has no answer to find: pass a pair (question, context), "
+                "or {'question': …, 'context': …}"
+            )
+        return super().encode_one(item, truncate=truncate)
 
     def _from_row(self, row: EncodedRow) -> Example:
         example = super()._from_row(row)

@@ -71,6 +71,8 @@ class ImageTextLM(CausalLM):
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, Mapping) and any(key in inputs for key in self.keys):
             return [inputs], True
+        if not hasattr(inputs, "__iter__"):
+            raise InputError(f"can't read {type(inputs).__name__}: this model takes {self._form}, or a text")
         return super().split(inputs)
 
     def encode_one(
@@ -78,6 +80,10 @@ class ImageTextLM(CausalLM):
     ) -> Example:
         chat = is_chat(item) and self.processor is not None
         if not chat and not isinstance(item, (EncodedRow, Mapping)):  # text alone
+            if not isinstance(item, (str, list)) and not (
+                isinstance(item, tuple) and all(isinstance(part, str) for part in item)
+            ):
+                raise InputError(f"can't read {type(item).__name__}: this model takes {self._form}, or a text")
             self._check_places(item.count(self._mark) if isinstance(item, str) and self._mark else 0, 0)
             return super().encode_one(item, truncate=truncate, continuation=continuation, generate=generate)
         prompt = self._from_row(item) if isinstance(item, EncodedRow) else self._prompt(item)
@@ -123,7 +129,10 @@ class ImageTextLM(CausalLM):
         pictures = list(given[0]) if many else given
         text = item.get("text")
         if not isinstance(text, str) or not text.strip():
-            raise InputError(f"a {self.noun} comes with a text: {{{self.other!r}: …, 'text': 'What is this?'}}")
+            raise InputError(f"a {self.noun} comes with a text: {self._form}")
+        lacking = next((key for key in self.keys if key in item and item[key] is None), None)
+        if lacking is not None and not given:
+            raise InputError(f"the {self.noun} is missing ({lacking!r} is None): pass {self._form}, or the text alone")
         said = text.split(self._mark) if self._mark else [text]
         if len(said) == 1:
             said = [*[""] * len(pictures), text]
@@ -132,6 +141,10 @@ class ImageTextLM(CausalLM):
         for part in said[1:]:
             content += [{"type": self.other}, *([{"type": "text", "text": part}] if part else [])]
         return [{"role": "user", "content": content}], pictures
+
+    @property
+    def _form(self) -> str:
+        return f"{{{self.other!r}: …, 'text': 'What is this?'}}"
 
     def _are_several(self, held: Any) -> bool:
         return isinstance(held, (list, tuple))

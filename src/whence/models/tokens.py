@@ -46,7 +46,8 @@ def _spelled(tokenizer: Any, i: int, known: _Known) -> str:
     if i not in known.spelled:
         text = str(tokenizer.decode([i]))
         if not text or PARTIAL in text:
-            text = str(tokenizer.convert_ids_to_tokens(i))
+            own = tokenizer.convert_ids_to_tokens(i)
+            text = f"<{i}>" if own is None else str(own)  # models may have rows for more tokens than there are
         elif not text.startswith(" ") and str(tokenizer.convert_ids_to_tokens(i)).startswith("▁"):
             text = f" {text}"  # sentencepiece drops the space of what it takes for a first word
         known.spelled[i] = text

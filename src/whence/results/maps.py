@@ -32,6 +32,8 @@ class AttentionMaps(Drawn):
     decoder_tokens: tuple[str, ...] = ()
     text: str | None = None
     stamp: dict[str, Any] = field(default_factory=dict)
+    in_parts: int = 0
+    """How many attentions were over windows or chunks of the input: these are not among the maps."""
     relevance: tuple[np.ndarray, ...] = ()
     """Of every layer, the relevance of its heads, where it was asked for: the page can sort heads by it."""
 
@@ -82,7 +84,7 @@ class AttentionMaps(Drawn):
         return {".npz": self._npz}
 
     def _npz(self) -> bytes:
-        names = ("streams", "tokens", "decoder_tokens", "text", "stamp")
+        names = ("streams", "tokens", "decoder_tokens", "text", "stamp", "in_parts")
         meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
         arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
         arrays |= {f"relevance{n}": row for n, row in enumerate(self.relevance)}
@@ -101,7 +103,8 @@ class AttentionMaps(Drawn):
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))
-        return f"<AttentionMaps of {len(self.tokens)} tokens: {len(self)} layers, heads×queries×keys {shapes}>"
+        lacking = f"; {self.in_parts} over windows or chunks are not among them" if self.in_parts else ""
+        return f"<AttentionMaps of {len(self.tokens)} tokens: {len(self)} layers, heads×queries×keys {shapes}{lacking}>"
 
 
 def _numbered(data: Any, name: str) -> tuple[np.ndarray, ...]:

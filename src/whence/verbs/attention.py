@@ -52,6 +52,7 @@ def attention(
                 tokens=tokens[0],
                 decoder_tokens=tokens[1] if len(tokens) > 1 else (),
                 text=example.text,
+                in_parts=captured.in_parts,
                 stamp={**adapter.facts(), **versions()},
             )
         )

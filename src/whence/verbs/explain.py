@@ -14,7 +14,7 @@ import numpy as np
 from whence.core.memory import Memory, size_of
 from whence.core.propagation import At
 from whence.core.recipe import Recipe
-from whence.data.frames import column, is_series, values_of
+from whence.data.frames import column, is_frame, is_series, settled, values_of
 from whence.errors import InputError, WhenceError
 from whence.methods.as_written import streamed
 from whence.methods.explaining import as_method, explain_examples, renamed
@@ -27,6 +27,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
+from whence.models.refusing import refused
 from whence.models.writing import CausalLM
 from whence.options import Count, check
 from whence.progress import showing
@@ -180,7 +181,8 @@ def explain(
             raise InputError("on_token= is told of single tokens: leave target=, rows= and hops= out")
         stream = partial(streamed, adapter, chosen, generate=encoding.pop("generate"), on_token=on_token, memory=memory)
     with showing(progress):
-        found, single = adapter.attempt(column(inputs, text), **encoding)
+        table = adapter.kind == "module" and text is None and is_frame(settled(inputs))  # its columns are the features
+        found, single = adapter.attempt(settled(inputs) if table else column(inputs, text), **encoding)
     failed = {n: e for n, e in enumerate(found) if not isinstance(e, Example)}
     if failed and (single or on_error == "raise"):
         n, error = next(iter(failed.items()))
@@ -201,14 +203,16 @@ def explain(
     if places:
         assert isinstance(chosen, Propagate)
         read = partial(inside_of, adapter, chosen, places=places)
-        made = _one_by_one(lambda e, t: read(*adapter.aim(e, t)), examples, aimed, apart)
+        made = _one_by_one(adapter, lambda e, t: read(*adapter.aim(e, t)), examples, aimed, apart)
     elif hops != 0:
-        made = _one_by_one(lambda e, t: hopped(adapter, chosen, e, t, hops, memory=memory), examples, aimed, apart)
+        made = _one_by_one(
+            adapter, lambda e, t: hopped(adapter, chosen, e, t, hops, memory=memory), examples, aimed, apart
+        )
     elif on_token is not None:
-        made = _one_by_one(lambda e, _: stream(e), examples, aimed, apart)
+        made = _one_by_one(adapter, lambda e, _: stream(e), examples, aimed, apart)
     elif traces:
         draw = partial(traced, adapter, chosen, rows=rows, memory=memory, progress=progress)
-        made = _one_by_one(lambda e, _: draw(e), examples, aimed, apart)
+        made = _one_by_one(adapter, lambda e, _: draw(e), examples, aimed, apart)
     else:
         made = list(explain_examples(
             adapter, chosen, examples, aimed, batch_tokens=batch_tokens, memory=memory, progress=progress, apart=apart
@@ -255,17 +259,22 @@ def _only_places(at: Any, **others: Any) -> None:
 
 
 def _one_by_one(
-    work: Callable[[Example, Any], Any], examples: Sequence[Example], targets: Sequence[Any], apart: bool
+    model: AbstractAdapter,
+    work: Callable[[Example, Any], Any],
+    examples: Sequence[Example],
+    targets: Sequence[Any],
+    apart: bool,
 ) -> list[Any]:
     """Each example by itself; with `apart`, an error in the place of what failed."""
     made: list[Any] = []
     for example, target in zip(examples, targets, strict=True):
         try:
             made.append(work(example, target))
-        except WhenceError as error:
-            if not apart:
-                raise
-            made.append(error)
+        except Exception as error:
+            said = refused(model, example, error)
+            if not isinstance(said, WhenceError) or not apart:
+                raise said from (None if said is error else error)
+            made.append(said)
     return made
 
 
