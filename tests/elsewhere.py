@@ -1,10 +1,10 @@
 """A device that this machine has not: tensors that say they lie on it, and are computed on the CPU.
 
 It has no float64, as MPS; it refuses to mix its tensors with those of the CPU, as every device does. What runs here
-makes no tensor in the wrong place, and none too wide.
+makes no tensor in the wrong place, and none too wide:
 
->>> with device():
-...     module, ids = moved(module), There(ids)
+    with device():
+        module, ids = moved(module), There(ids)
 """
 
 from __future__ import annotations

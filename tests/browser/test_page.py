@@ -109,6 +109,7 @@ def test_a_sound_is_chosen_played_and_explained_over_time(opened, server):
     expect(page.locator(".w-best")).to_contain_text("rising")
     expect(page.locator("canvas.w-heat")).to_have_count(4)
     expect(page.locator(".w-axis").first).to_have_text("00.10.20.30.40.50.60.70.80.91 s")
+    expect(page.locator("#agreement")).to_be_visible()  # all methods are there, and in their order
     page.locator("canvas.w-heat").first.focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tooltip")).to_contain_text("0.02–0.04 s")

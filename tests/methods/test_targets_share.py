@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import numpy as np
 import pytest
 import torch
@@ -24,10 +27,11 @@ MODELS = {
 }
 
 
-def passes(module: torch.nn.Module) -> list[int]:
+@contextmanager
+def passes(module: torch.nn.Module) -> Iterator[list[int]]:
     seen: list[int] = []
-    module.register_forward_hook(lambda *_: seen.append(1))
-    return seen
+    with module.register_forward_hook(lambda *_: seen.append(1)):
+        yield seen
 
 
 @pytest.mark.parametrize("options", [{}, {"receipt": "full"}, {"at": "embedding"}], ids=str)
@@ -39,8 +43,8 @@ def test_each_target_has_its_own(name, method, options):
     made, inputs, targets = MODELS[name]()
     model = whence.load(made)
     (example,), _ = model.encode(inputs)
-    seen = passes(model.module)
-    together = explain_examples(model, as_method(method, **options), [example] * len(targets), targets)
+    with passes(model.module) as seen:
+        together = explain_examples(model, as_method(method, **options), [example] * len(targets), targets)
     assert len(seen) == 1
     for target, found in zip(targets, together, strict=True):
         alone = whence.explain(model, inputs, method, target, **options)
@@ -54,8 +58,8 @@ def test_each_target_has_its_own(name, method, options):
 
 def test_comparing_classes_runs_the_model_once_for_each_method():
     model = whence.load((small.classifier(), small.wordpiece()))
-    seen = passes(model.module)
-    found = list(whence.compare(model, "a gorgeous movie", ["gi", "lrp"], target=[0, 1, 2]))
+    with passes(model.module) as seen:
+        found = list(whence.compare(model, "a gorgeous movie", ["gi", "lrp"], target=[0, 1, 2]))
     assert len(seen) == 2
     targets = dict.fromkeys(e.target for e in found)
     assert [(e.method, e.target) for e in found] == [(m, t) for t in targets for m in ("gi", "lrp")]

@@ -195,11 +195,13 @@ export function explaining(page) {
   function focused() {
     const active = document.activeElement;
     if (!view.contains(active)) return null;
-    const row = active.closest(".w-row[data-method]")?.dataset.method;
+    const parts = (row) => [...(row?.querySelectorAll("button, canvas, [tabindex='0']") ?? [])];
+    const row = active.closest(".w-row[data-method]");
+    const at = parts(row).indexOf(active);
     const label = active.dataset?.label;
     const struck = active.dataset?.n;
     return () => {
-      if (row && active.matches(".w-method")) view.querySelector(`.w-row[data-method="${row}"] .w-method`)?.focus();
+      if (at >= 0) parts(view.querySelector(`.w-row[data-method="${row.dataset.method}"]`))[at]?.focus();
       else if (label) view.querySelector(`.w-class[data-label="${CSS.escape(label)}"]`)?.focus();
       else if (struck) view.querySelector(`.strike[data-n="${struck}"]`)?.focus();
     };
