@@ -296,6 +296,16 @@ def test_forced_colours_keep_the_heat(opened, server):
     assert set(shades) == {"rgb(230, 97, 1)"}
 
 
+def test_skipping_to_the_results_asks_nothing_again(opened, server):
+    page = opened(server, wait="#agreement")
+    page.evaluate("addEventListener('hashchange', () => (globalThis.changed = true))")
+    page.locator(".skip").focus()
+    page.keyboard.press("Enter")
+    expect(page.locator("#results")).to_be_focused()
+    page.evaluate("new Promise((done) => setTimeout(done))")
+    assert not page.evaluate("globalThis.changed")
+
+
 def test_the_page_has_a_heading_and_landmarks(opened, server):
     page = opened(server, wait="#agreement")
     expect(page.get_by_role("heading", level=1)).to_have_text("whence")

@@ -42,6 +42,11 @@ def test_an_answer_from_documents_cites_them(opened, models):
     page.get_by_label("Documents to answer from").fill("First text.\n\nSecond text.")
     page.get_by_role("button", name="Write").click()
     expect(page.locator(".w-cited.w-complete .w-document")).to_have_count(2)
+    page.evaluate("addEventListener('hashchange', () => (globalThis.changed = true))")
+    page.locator("a.w-cite").last.click()
+    expect(page.locator(".w-document").last).to_be_in_viewport()
+    page.evaluate("new Promise((done) => setTimeout(done))")  # an event of the click would have come by then
+    assert not page.evaluate("globalThis.changed"), "the address holds what the page shows: the model would run again"
 
 
 def test_two_texts_are_compared_and_only_models_that_write_have_the_tab(opened, models):

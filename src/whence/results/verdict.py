@@ -120,7 +120,18 @@ def _of_text(exp: Explanation) -> list[tuple[str, float]]:
     else:
         kept = [n for n in range(len(exp)) if not (exp.special and exp.special[n])]
         found = [(exp.feature(n), float(exp.scores.reshape(-1)[n])) for n in kept]
-    return [(text.strip().strip(EDGES) or text.strip() or "white space", score) for text, score in found]
+    return [(_bare(text), score) for text, score in found]
+
+
+def _bare(text: str) -> str:
+    """A word without the marks around it; a number keeps its sign.
+
+    >>> _bare(" “superb,”"), _bare("(-5)"), _bare(" – "), _bare(" ")
+    ('superb', '-5', '–', 'white space')
+    """
+    bare = text.strip().strip(EDGES)
+    sign = text[: text.find(bare)][-1:] if bare[:1].isdigit() else ""
+    return (sign if sign == "-" else "") + bare or text.strip() or "white space"
 
 
 def _of_picture(exp: Explanation) -> list[tuple[str, float]]:

@@ -82,6 +82,12 @@
   root.addEventListener("focusin", (event) => !kept && found(event.target) && show(found(event.target)));
   root.addEventListener("focusout", () => show(kept));
   root.addEventListener("click", (event) => {
+    const link = event.target.closest?.('a[href^="#"]');
+    if (link) {
+      event.preventDefault(); // what stands behind the # of a served page is its state
+      root.querySelector(link.getAttribute("href"))?.scrollIntoView();
+      return;
+    }
     const what = found(event.target);
     if (what) keep(what);
   });

@@ -184,6 +184,10 @@ async function start() {
   explained = explaining({ view, info, state, input, form: () => form });
   form = composer(document.getElementById("composer"), info, state, act);
   listen(opened);
+  document.querySelector(".skip").addEventListener("click", (event) => {
+    event.preventDefault(); // what stands behind the # is the page's state
+    document.getElementById("results").focus();
+  });
   addEventListener("hashchange", () => {
     explained.forget();
     adopt(share.read());
