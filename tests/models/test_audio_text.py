@@ -190,6 +190,7 @@ def test_from_a_folder(qwen, tmp_path):
     [
         ({"audio": tone()}, "a sound comes with a text"),
         ({"audio": "nowhere.wav", "text": "a"}, "no such sound"),
+        (tone(), "can't read ndarray: this model takes {'audio': …, 'text'"),
         ({"audio": tone(), "text": "a", "labels": ["b"]}, "'labels' is of no use to an audio-text-to-text model"),
         (
             {"audio": tone(), "text": f"{MARK}{MARK}a"},

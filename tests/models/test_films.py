@@ -23,7 +23,8 @@ def test_frames_in_every_form(tmp_path):
         Image.fromarray(frame).save(tmp_path / f"{n}.png")
     paths = [tmp_path / f"{n}.png" for n in range(4)]
     forms = [FRAMES, torch.from_numpy(FRAMES), list(FRAMES), [Image.fromarray(f) for f in FRAMES], paths,
-             [str(p) for p in paths], [p.read_bytes() for p in paths], pixels[0], {"pixel_values": pixels}]  # fmt: skip
+             [str(p) for p in paths], [p.read_bytes() for p in paths], pixels[0], {"pixel_values": pixels},
+             {"video": paths}]  # fmt: skip
     for form in forms:
         exp = whence.explain(watcher(), form)
         assert exp.target_score == pytest.approx(float(logits.max()), abs=1e-5)

@@ -249,6 +249,17 @@ def test_a_bundled_name_that_is_nearly_right():
         whence.load("sentimnt")
 
 
+def test_options_that_do_not_fit():
+    with pytest.raises(InputError, match="device='gpu' is none that torch knows"):
+        whence.load("sentiment", device="gpu")
+    with pytest.raises(InputError, match="is one text: pass a list"):
+        whence.load("sentiment", labels="bad")
+    with pytest.raises(InputError, match="names 3 classes, and the model has 2"):
+        whence.load("sentiment", labels=["bad", "fair", "good"])
+    with pytest.raises(ModelError, match=r"'sentiment' holds BertForSequenceClassification, .* task='image-class"):
+        whence.load("sentiment", task="image-classification")
+
+
 def test_a_pipeline_for_what_nobody_can_explain_yet():
     class Speaks(torch.nn.Module):
         def forward(self, x):

@@ -46,3 +46,9 @@ def test_an_error_of_the_callers_own_stays_what_it_is():
 
     with pytest.raises(LookupError, match="mine"):
         whence.explain((small.classifier(), small.wordpiece()), "a good movie", target=asks)
+
+
+@pytest.mark.parametrize("verb", [whence.attention, whence.audit, whence.graph, whence.compare])
+def test_whatever_is_asked(verb):
+    with pytest.raises(InputError, match="can't take this input"):
+        verb(small.classifier(), {"input_ids": torch.tensor([[1, 9999]])})

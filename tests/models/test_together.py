@@ -237,6 +237,21 @@ def test_wrong_things_at_the_door(llava, wrong, says):
         whence.explain(llava, wrong)
 
 
+def test_maps_of_both_are_whole(llava):
+    maps = whence.attention(llava, {"image": picture(0), "text": "a ball"})
+    assert not maps.tokens
+    assert len({m.shape for m in maps.maps}) == 2  # patches in one model, all tokens in the other
+    for m in maps.maps:
+        np.testing.assert_allclose(m.sum(-1), 1, atol=1e-5)  # no key was left out; rounding of a softmax
+
+
+def test_the_path_of_a_picture_is_no_question(llava, tmp_path):
+    picture(0).save(tmp_path / "ball.png")
+    with pytest.raises(InputError, match=r"is a file, and would be read as a text: this model takes {'image'"):
+        whence.explain(llava, str(tmp_path / "ball.png"))
+    assert whence.explain(llava, "what is in ball.png").text.endswith("ball.png")
+
+
 def test_from_a_folder_and_shown(llava, tmp_path):
     module, processor = llava
     module.save_pretrained(tmp_path / "model")

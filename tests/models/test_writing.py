@@ -411,3 +411,13 @@ def test_the_beginning_of_a_text(lm):
     made = lm.beginning(whole, 3)
     assert made.inputs["input_ids"].tolist() == first.inputs["input_ids"].tolist()
     assert (made.rows, made.written, made.tokens) == (first.rows, first.written, first.tokens)
+
+
+def test_messages_in_parts_are_texts(lm):
+    parts = [{"type": "text", "text": "hi"}, {"type": "text", "text": " you"}]
+    exp = whence.explain(lm, [{"role": "user", "content": parts}])
+    wanted = whence.explain(lm, [{"role": "user", "content": "hi you"}])
+    assert exp.text == wanted.text
+    np.testing.assert_array_equal(exp.scores, wanted.scores)
+    with pytest.raises(InputError, match="reads text alone, and a message holds a part of type 'image'"):
+        whence.explain(lm, [{"role": "user", "content": [{"type": "image", "image": "ball.png"}, *parts]}])

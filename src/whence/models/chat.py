@@ -33,6 +33,10 @@ class Chat(NamedTuple):
             raise InputError(f"a conversation has 'messages' and may have 'tools', not {', '.join(map(repr, unknown))}")
         return cls(item["messages"], item.get("tools"))
 
+    def in_words(self) -> Chat:
+        """For a model that reads text alone: the parts of a message as one text, which every template can place."""
+        return self._replace(messages=[_in_words(message) for message in self.messages])
+
     def rendered(self, tokenizer: Any) -> str:
         """As the model reads it, open for its answer. A processor has a template as a tokenizer has."""
         if getattr(tokenizer, "chat_template", None) is None:
@@ -78,6 +82,20 @@ class Chat(NamedTuple):
                 found.append((len(made), len(made) + len(words), role))
             made += words
         return found if made == text else None
+
+
+def _in_words(message: Mapping[str, Any]) -> Mapping[str, Any]:
+    content = message.get("content")
+    if not isinstance(content, (list, tuple)):
+        return message
+    for part in content:
+        kind = part.get("type", "text") if isinstance(part, Mapping) else type(part).__name__
+        if kind != "text" or not isinstance(part.get("text"), str):
+            raise InputError(
+                f"this model reads text alone, and a message holds a part of type {kind!r}: "
+                "pass {'role': 'user', 'content': '…'}"
+            )
+    return {**message, "content": "".join(part["text"] for part in content)}
 
 
 def _by_reading(text: str, said: Sequence[tuple[str, str]]) -> list[tuple[int, int, str]]:

@@ -21,6 +21,8 @@ from whence.models.inspecting import Shell
 
 __all__ = ["VideoClassifier"]
 
+NAME = "video"
+"""What an input calls its film, where it has a name for it."""
 FRAMES = "pixel_values_videos"
 """What some models call the pixels of a film."""
 FILES = (".mp4", ".avi", ".mov", ".mkv", ".webm", ".mpg", ".mpeg", ".m4v", ".gif")
@@ -55,6 +57,8 @@ class VideoClassifier(AbstractImageReader):
     # -- encoding --------------------------------------------------------------------------------------------
 
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
+        if isinstance(inputs, Mapping) and NAME in inputs:
+            return [inputs], True
         if isinstance(inputs, Mapping):
             named = {PIXELS if k == FRAMES else k: v for k, v in inputs.items()}
             rows = encoded_rows(named, PIXELS, dims=4)
@@ -65,7 +69,7 @@ class VideoClassifier(AbstractImageReader):
             return [inputs], True
         if not inputs:
             raise InputError("the list of frames is empty")
-        several = all(isinstance(i, (list, tuple, Example)) or getattr(i, "ndim", 0) == 4 for i in inputs)
+        several = all(isinstance(i, (list, tuple, Mapping, Example)) or getattr(i, "ndim", 0) == 4 for i in inputs)
         return (list(inputs), False) if several else ([list(inputs)], True)
 
     def encode_one(self, item: Any, *, truncate: bool = False) -> Example:
@@ -73,6 +77,9 @@ class VideoClassifier(AbstractImageReader):
             return self._film(item)
         if isinstance(item, Tensor) and item.dtype != torch.uint8:
             return self._film(EncodedRow({PIXELS: item}, {}))
+        if isinstance(item, Mapping) and NAME in item:
+            self.check_keys(item, NAME)
+            return self.encode_one(item[NAME], truncate=truncate)
         return self._from_pictures(item)
 
     def _from_pictures(self, item: Any) -> Example:

@@ -31,6 +31,9 @@ BUNDLED = ("sentiment", "digits", "tones", "shapes")
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
+NAMED = ("text-classification", "token-classification", "image-classification")
+"""Tasks with an output for each class, as many as the configuration says."""
+
 KNOWN = (*TASKS, embedding.TASK)
 """What `task=` may be."""
 
@@ -69,6 +72,9 @@ def load(
     model, task = _held_by(model, task)
     loaded = isinstance(model, (AbstractAdapter, nn.Module, tuple, list))
     _refuse(model, loaded, device=device, dtype=dtype, revision=revision)
+    _check_device(device)
+    if isinstance(labels, str):
+        raise InputError(f"labels={labels!r} is one text: pass a list with a name for each class")
     options = {**({"labels": tuple(labels)} if labels else {}), **({} if cell is None else {"cell": cell})}
     if isinstance(model, AbstractAdapter):
         _refuse(model, loaded, task=task, labels=labels or None, cell=cell)
@@ -188,6 +194,15 @@ def _refuse(model: Any, loaded: bool, **options: Any) -> None:
         )
 
 
+def _check_device(device: str | torch.device | None) -> None:
+    try:
+        torch.device("cpu" if device is None or device == AUTO else device)
+    except (RuntimeError, TypeError):
+        raise InputError(
+            f"device={device!r} is none that torch knows: pass 'cpu', 'cuda', 'cuda:1', 'mps' or {AUTO!r}"
+        ) from None
+
+
 def _dtype(dtype: str | torch.dtype | None) -> torch.dtype:
     if dtype is None:
         return torch.float32
@@ -235,6 +250,9 @@ def _check_companion(kind: type[AbstractAdapter], companion: Any) -> None:
 
 
 def _made(kind: Any, module: nn.Module, companion: Any, name: str, options: dict[str, Any]) -> AbstractAdapter:
+    count, named = getattr(getattr(module, "config", None), "num_labels", None), options.get("labels", ())
+    if named and kind.task in NAMED and isinstance(count, int) and count != len(named):
+        raise InputError(f"labels= names {len(named)} classes, and the model has {count}: pass a name for each")
     made: AbstractAdapter = kind(module, companion, name=name, **_fitting(kind, options))
     return made
 
@@ -311,6 +329,12 @@ def _from_files(
         if packed is not None and not config.architectures:  # llama.cpp does not say, and runs models that write
             task = task or ("text2text-generation" if config.is_encoder_decoder else "text-generation")
         auto, kind = _auto_class(config, task, name)
+        if task is not None and not _offers(getattr(transformers, auto), config):
+            held = ", ".join(config.architectures or [type(config).__name__])
+            raise ModelError(
+                f"{name!r} holds {held}, of which transformers has no kind for task={task!r}: leave task= out, or pass "
+                "another"
+            )
         with _quiet():
             module, info = getattr(transformers, auto).from_pretrained(
                 source, dtype=dtype, use_safetensors=safe, output_loading_info=True, **sizes, **options
@@ -329,6 +353,12 @@ def _from_files(
     if device != AUTO:
         module = module.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
     return module, kind, source, options
+
+
+def _offers(auto: Any, config: Any) -> bool:
+    """Whether an auto class of transformers knows what to make of a configuration, by itself or with a model's code."""
+    own = getattr(config, "auto_map", None) or {}
+    return type(config) in auto._model_mapping or auto.__name__ in own
 
 
 def _refuse_pickled(source: str, name: str, options: dict[str, Any]) -> None:
@@ -438,8 +468,9 @@ def _not_loaded(name: str, error: Exception) -> ModelError:
         return ModelError(
             f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
         )
+    meant = "" if name in BUNDLED else nearest(name, BUNDLED)
     return ModelNotFoundError(
-        f"can't load {name!r}{why_not()}: {_first_line(error)}{nearest(name, BUNDLED)} "
+        f"can't load {name!r}{why_not()}: {_first_line(error)}{meant} "
         f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
     )
 

@@ -6,6 +6,9 @@ Whether the input is at fault or whence is, the model tells: it runs once more a
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 import torch
 from torch import Tensor
 
@@ -13,7 +16,7 @@ from whence.errors import InputError, WhenceError
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 
-__all__ = ["refused"]
+__all__ = ["in_words", "refused"]
 
 NO_INPUT = (WhenceError, MemoryError, torch.OutOfMemoryError, torch.AcceleratorError)
 """Errors that say enough, or are none of the input's; after one of the device nothing would run."""
@@ -40,6 +43,18 @@ def refused(model: AbstractAdapter, example: Example, error: Exception) -> Excep
         made.__cause__ = own
         return made
     return error
+
+
+@contextmanager
+def in_words(model: AbstractAdapter, example: Example) -> Iterator[None]:
+    """Around whatever is asked of a model about one example: `refused` in place of an error of torch."""
+    try:
+        yield
+    except Exception as error:
+        said = refused(model, example, error)
+        if said is error:
+            raise
+        raise said from error
 
 
 def _shape(value: Tensor) -> str:

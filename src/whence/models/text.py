@@ -103,7 +103,7 @@ class TextAdapter(AbstractAdapter):
             if hasattr(inputs, "__iter__") and not isinstance(inputs, (bytes, bytearray, Tensor, np.ndarray)):
                 inputs = list(inputs)
             else:
-                raise _unreadable(inputs)
+                raise self.unreadable(inputs)
         if not inputs:
             raise EmptyInputError("the list of inputs is empty")
         return [row for item in inputs for row in self._rows_in(item)], False
@@ -115,7 +115,7 @@ class TextAdapter(AbstractAdapter):
         """One text, pair of texts, list of words, or row that was encoded elsewhere."""
         if isinstance(item, EncodedRow):
             return self._from_row(item)
-        texts, split = _parts(self._unnamed(item))
+        texts, split = self._texts_in(self._unnamed(item))
         return self._tokenized(texts, split, truncate)
 
     def _unnamed(self, item: Any) -> Any:
@@ -125,6 +125,43 @@ class TextAdapter(AbstractAdapter):
             return item
         self.check_keys(item, first, second)
         return item[first] if item.get(second) is None else (item[first], item[second])
+
+    def _texts_in(self, item: Any) -> tuple[list[Any], bool]:
+        """The texts of one input, and whether it is a list of words."""
+        texts: list[Any]
+        if isinstance(item, str):
+            texts, split = [item], False
+        elif isinstance(item, tuple) and len(item) == 2 and all(isinstance(t, str) for t in item):
+            texts, split = list(item), False
+        elif isinstance(item, list) and item and all(isinstance(t, str) for t in item):
+            texts, split = [item], True
+        else:
+            raise self.unreadable(item)
+        if not (any(w.strip() for w in texts[0]) if split else texts[0].strip()):
+            raise EmptyInputError("the text is empty: there is nothing to explain")
+        return texts, split
+
+    def unreadable(self, item: Any) -> InputError:
+        """What was passed, and what to pass, for something that is no text."""
+        wanted = "pass a text, a pair (text, text), or a list of words"
+        if item is None or (isinstance(item, float) and item != item):
+            return InputError(f"the text is missing ({item!r}): {wanted}")
+        if _has_pictures(item):
+            return InputError(f"this model is explained for text alone, without pictures: {wanted}")
+        if isinstance(item, Mapping) and "role" in item:
+            return InputError(f"messages of a chat are for models that write, and this one does not: {wanted}")
+        if isinstance(item, Mapping):
+            return InputError(
+                f"can't read a dict with {', '.join(map(repr, list(item)[:6]))}: {wanted}, or encoded tensors"
+            )
+        if isinstance(item, (bytes, bytearray)):
+            return InputError(f"can't read {len(item)} bytes as a text: decode them first, data.decode()")
+        if isinstance(item, tuple):
+            return InputError(
+                f"can't read a tuple of {len(item)}: a pair is (text, text); pass several texts as a list"
+            )
+        shown = "" if str(item).startswith("<") else f" {str(item)[:60]!r}"
+        return InputError(f"can't read {type(item).__name__}{shown}: {wanted}")
 
     def _tokenized(
         self, texts: Sequence[Any], split: bool, truncate: bool, *, add_special_tokens: bool = True
@@ -322,44 +359,8 @@ def _positions(module: nn.Module) -> int | None:
     return min(found, default=None)
 
 
-def _parts(item: Any) -> tuple[list[Any], bool]:
-    """The texts of one input, and whether it is a list of words."""
-    texts: list[Any]
-    if isinstance(item, str):
-        texts, split = [item], False
-    elif isinstance(item, tuple) and len(item) == 2 and all(isinstance(t, str) for t in item):
-        texts, split = list(item), False
-    elif isinstance(item, list) and item and all(isinstance(t, str) for t in item):
-        texts, split = [item], True
-    else:
-        raise _unreadable(item)
-    if not (any(w.strip() for w in texts[0]) if split else texts[0].strip()):
-        raise EmptyInputError("the text is empty: there is nothing to explain")
-    return texts, split
-
-
 def _has_pictures(item: Any) -> bool:
     return isinstance(item, Mapping) and ("image" in item or "images" in item)
-
-
-def _unreadable(item: Any) -> InputError:
-    wanted = "pass a text, a pair (text, text), or a list of words"
-    if item is None or (isinstance(item, float) and item != item):
-        return InputError(f"the text is missing ({item!r}): {wanted}")
-    if _has_pictures(item):
-        return InputError(f"this model is explained for text alone, without pictures: {wanted}")
-    if isinstance(item, Mapping) and "role" in item:
-        return InputError(f"messages of a chat are for models that write, and this one does not: {wanted}")
-    if isinstance(item, Mapping):
-        return InputError(
-            f"can't read a dict with {', '.join(map(repr, list(item)[:6]))}: {wanted}, or encoded tensors"
-        )
-    if isinstance(item, (bytes, bytearray)):
-        return InputError(f"can't read {len(item)} bytes as a text: decode them first, data.decode()")
-    if isinstance(item, tuple):
-        return InputError(f"can't read a tuple of {len(item)}: a pair is (text, text); pass several texts as a list")
-    shown = "" if str(item).startswith("<") else f" {str(item)[:60]!r}"
-    return InputError(f"can't read {type(item).__name__}{shown}: {wanted}")
 
 
 class TextClassifier(TextAdapter):

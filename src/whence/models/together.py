@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, ClassVar
@@ -26,6 +27,8 @@ from whence.models.writing import CausalLM
 
 __all__ = ["ImageTextClassifier", "ImageTextLM", "ImageTextTeller"]
 
+FILES = (".png", ".jpg", ".jpeg", ".webp", ".gif", ".bmp", ".wav", ".flac", ".mp3", ".ogg")
+"""How the names of pictures and sounds end, which nobody means as a text."""
 FLAT = "_flat"
 """Names the inputs whose first axis runs over the pictures of all examples, or their patches, one after the other."""
 PLACEHOLDERS = tuple(f"{what}_token_{number}" for what in ("image", "video", "audio") for number in ("id", "index"))
@@ -71,19 +74,22 @@ class ImageTextLM(CausalLM):
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         if isinstance(inputs, Mapping) and any(key in inputs for key in self.keys):
             return [inputs], True
-        if not hasattr(inputs, "__iter__"):
-            raise InputError(f"can't read {type(inputs).__name__}: this model takes {self._form}, or a text")
         return super().split(inputs)
+
+    def unreadable(self, item: Any) -> InputError:
+        if item is None:
+            return super().unreadable(item)
+        return InputError(f"can't read {type(item).__name__}: this model takes {self._form}, or a text")
 
     def encode_one(
         self, item: Any, *, truncate: bool = False, continuation: str | None = None, generate: Generate | None = None
     ) -> Example:
         chat = is_chat(item) and self.processor is not None
         if not chat and not isinstance(item, (EncodedRow, Mapping)):  # text alone
-            if not isinstance(item, (str, list)) and not (
-                isinstance(item, tuple) and all(isinstance(part, str) for part in item)
-            ):
-                raise InputError(f"can't read {type(item).__name__}: this model takes {self._form}, or a text")
+            if (
+                isinstance(item, str) and item.lower().endswith(FILES) and os.path.isfile(item)
+            ):  # Path fails on long texts
+                raise InputError(f"{item!r} is a file, and would be read as a text: this model takes {self._form}")
             self._check_places(item.count(self._mark) if isinstance(item, str) and self._mark else 0, 0)
             return super().encode_one(item, truncate=truncate, continuation=continuation, generate=generate)
         prompt = self._from_row(item) if isinstance(item, EncodedRow) else self._prompt(item)

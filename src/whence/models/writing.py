@@ -175,7 +175,7 @@ class CausalLM(LanguageModel):
         generate: Generate | None = None,
     ) -> Example:
         if is_chat(item):
-            prompt = self._spoken(Chat.of(item), truncate)
+            prompt = self._spoken(Chat.of(item).in_words(), truncate)
         else:
             prompt = super().encode_one(item, truncate=truncate)
         prompt = replace(prompt, rows=(prompt.count - 1,))

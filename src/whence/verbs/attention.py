@@ -9,6 +9,7 @@ from whence.data.frames import column
 from whence.methods.attention.attention_method import check_maps, cropped, refuse_apart
 from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
+from whence.models.refusing import in_words
 from whence.results.maps import AttentionMaps
 from whence.stamp import versions
 from whence.verbs.explain import explain
@@ -26,6 +27,8 @@ def attention(
 ) -> Any:
     """Attention maps (layer, head, query, key) of any model, fused attention included; a list for a list.
 
+    Maps of a text beside a picture or a sound are whole, and without names: they are over tokens of both.
+
     `text` names the column of a frame, as in `whence.explain`. With `relevance`, every head also has its relevance for
     the prediction, and the page can sort heads by it; for another target or method, `maps.with_relevance(inside)`.
 
@@ -41,14 +44,20 @@ def attention(
     results = []
     for example in examples:
         batch = adapter.collate([example])
-        captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, adapter.default_target(example))[1]])
+        with in_words(adapter, example):
+            captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, adapter.default_target(example))[1]])
         check_maps(captured.maps, "attention")
-        layers = cropped(batch, 0, captured)
         tokens = [part.names for part in example.parts]
+        if (
+            len({part.source.kind for part in example.parts}) > 1
+        ):  # its tokens are of both, and others in a vision model
+            maps, tokens = [m.probabilities[0] for m in captured.maps if m.probabilities is not None], [()]
+        else:
+            maps = [layer.attention for layer in cropped(batch, 0, captured)]
         results.append(
             AttentionMaps(
-                maps=tuple(layer.attention.cpu().numpy() for layer in layers),
-                streams=tuple(layer.stream for layer in layers),
+                maps=tuple(m.float().cpu().numpy() for m in maps),
+                streams=tuple(m.stream for m in captured.maps),
                 tokens=tokens[0],
                 decoder_tokens=tokens[1] if len(tokens) > 1 else (),
                 text=example.text,

@@ -10,6 +10,7 @@ from whence.core.weighing import weighed
 from whence.errors import InputError
 from whence.models.asking import TargetScores
 from whence.models.loading import load
+from whence.models.refusing import in_words
 from whence.results.audit_report import Audit, AuditRow
 
 __all__ = ["audit"]
@@ -30,7 +31,8 @@ def audit(model: Any, inputs: Any, *, recipe: str | Recipe = "exact", target: An
     example, goal = adapter.aim(examples[0], target)
     batch = adapter.collate([example])
     score = TargetScores(adapter, batch, [goal])
-    done, leaks = weighed(adapter.forward, batch, score, chosen, adapter.module)
+    with in_words(adapter, example):
+        done, leaks = weighed(adapter.forward, batch, score, chosen, adapter.module)
     assert done.ledger is not None
     rows: dict[tuple[str, str], dict[str, float]] = defaultdict(dict)
     for books in (done.ledger.amounts, done.ledger.unsplit):

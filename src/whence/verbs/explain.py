@@ -27,7 +27,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 from whence.models.generating import Generate, checked_generate
 from whence.models.loading import load
-from whence.models.refusing import refused
+from whence.models.refusing import in_words
 from whence.models.writing import CausalLM
 from whence.options import Count, check
 from whence.progress import showing
@@ -269,12 +269,12 @@ def _one_by_one(
     made: list[Any] = []
     for example, target in zip(examples, targets, strict=True):
         try:
-            made.append(work(example, target))
-        except Exception as error:
-            said = refused(model, example, error)
-            if not isinstance(said, WhenceError) or not apart:
-                raise said from (None if said is error else error)
-            made.append(said)
+            with in_words(model, example):
+                made.append(work(example, target))
+        except WhenceError as error:
+            if not apart:
+                raise
+            made.append(error)
     return made
 
 

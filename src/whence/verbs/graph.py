@@ -13,6 +13,7 @@ from whence.methods.method import AbstractMethod
 from whence.methods.propagate import Propagate
 from whence.models.generating import Generate
 from whence.models.loading import load
+from whence.models.refusing import in_words
 from whence.options import Above, Count, Most, check
 from whence.results.attribution_graph import AttributionGraph
 from whence.verbs.explain import encoding_of
@@ -55,5 +56,6 @@ def graph(
     examples, single = adapter.encode(inputs, **encoding_of(adapter, truncate, continuation, generate))
     if not single:
         raise InputError("a graph is of one input: pass it by itself, not in a list")
-    made = graphed(adapter, chosen, examples[0], target, share=share, most=most, progress=progress)
+    with in_words(adapter, examples[0]):
+        made = graphed(adapter, chosen, examples[0], target, share=share, most=most, progress=progress)
     return replace(made, method=method) if isinstance(method, str) else made
