@@ -19,8 +19,8 @@ PAST = {
     "dpt", "llava", "qwen2_vl", "mllama", "swin2sr", "maskformer", "detr", "rt_detr", "lxmert", "segformer", "timesfm",
     "patchtsmixer", "mask2former", "clip", "grounding-dino", "zoedepth", "reformer",
 }  # fmt: skip
-"""Features of several layers, streams or towers side by side, scales that are put back: relevance passes some of their layers by
-where no block is handed it. `Inside.receipts` says so, `complete=False`."""
+"""Features of several layers, streams or towers side by side, scales that are put back: relevance passes some of their
+layers by where no block is handed it. `Inside.receipts` says so, `complete=False`."""
 CLOSE = 1e-5
 """Of the largest amount on the receipt, float32."""
 
