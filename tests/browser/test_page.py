@@ -113,6 +113,7 @@ def test_a_sound_is_chosen_played_and_explained_over_time(opened, server):
     page.locator("canvas.w-heat").first.focus()
     page.keyboard.press("ArrowRight")
     expect(page.get_by_role("tooltip")).to_contain_text("0.02–0.04 s")
+    expect(page.locator("#agreement")).to_be_visible()  # all methods are judged: nothing is drawn anew
     page.locator("audio").evaluate("(audio) => { audio.currentTime = 0.5; }")
     expect(page.locator(".w-now").first).to_have_css("left", re.compile(r"[1-9]"))  # where it is at, in each drawing
     assert page.locator(".w-now").first.evaluate("(line) => line.style.left") == "50%"
