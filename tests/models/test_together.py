@@ -239,10 +239,16 @@ def test_wrong_things_at_the_door(llava, wrong, says):
 
 def test_maps_of_both_are_whole(llava):
     maps = whence.attention(llava, {"image": picture(0), "text": "a ball"})
-    assert not maps.tokens
     assert len({m.shape for m in maps.maps}) == 2  # patches in one model, all tokens in the other
+    assert maps.tokens.count("<image>") == 4
+    assert maps.maps[-1].shape[-1] == len(maps.tokens)
     for m in maps.maps:
         np.testing.assert_allclose(m.sum(-1), 1, atol=1e-5)  # no key was left out; rounding of a softmax
+
+
+def test_words_beside_a_picture_are_not_known(llava):
+    with pytest.raises(InputError, match="no words: pictures, sounds and numbers have none"):
+        whence.explain(llava, {"image": picture(0), "text": "a ball"}).words()
 
 
 def test_the_path_of_a_picture_is_no_question(llava, tmp_path):

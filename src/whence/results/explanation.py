@@ -197,7 +197,11 @@ class Explanation(Drawn):
     def words(self, merge: Literal["sum", "max"] = "sum") -> list[Word]:
         """Tokens merged to words: their scores summed, or the one of largest size."""
         if not self.word_ids:
-            raise InputError("this explanation has no words: the input came without a tokenizer that knows them")
+            beside = any(part.kind != "token" for part in self.parts)
+            why = "pictures, sounds and numbers have none, and tokens beside them are not put together" if beside else (
+                "the input came without a tokenizer that knows them"
+            )  # fmt: skip
+            raise InputError(f"this explanation has no words: {why}")
         groups: list[list[int]] = []
         last: tuple[str, int | None] | None = None
         for i, word in enumerate(self.word_ids):

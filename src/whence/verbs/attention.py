@@ -10,6 +10,7 @@ from whence.methods.attention.attention_method import check_maps, cropped, refus
 from whence.methods.attention.last import AttentionLast
 from whence.models.loading import load
 from whence.models.refusing import in_words
+from whence.models.tokens import spell_tokens
 from whence.results.maps import AttentionMaps
 from whence.stamp import versions
 from whence.verbs.explain import explain
@@ -27,7 +28,8 @@ def attention(
 ) -> Any:
     """Attention maps (layer, head, query, key) of any model, fused attention included; a list for a list.
 
-    Maps of a text beside a picture or a sound are whole, and without names: they are over tokens of both.
+    Maps of a text beside a picture or a sound are whole, and `tokens` are those of the text with the ones that hold the
+    other's place; where a part of the model sees, its maps are over patches.
 
     `text` names the column of a frame, as in `whence.explain`. With `relevance`, every head also has its relevance for
     the prediction, and the page can sort heads by it; for another target or method, `maps.with_relevance(inside)`.
@@ -48,10 +50,10 @@ def attention(
             captured, _, _ = method.collect(adapter, batch, [adapter.aim(example, adapter.default_target(example))[1]])
         check_maps(captured.maps, "attention")
         tokens = [part.names for part in example.parts]
-        if (
-            len({part.source.kind for part in example.parts}) > 1
-        ):  # its tokens are of both, and others in a vision model
-            maps, tokens = [m.probabilities[0] for m in captured.maps if m.probabilities is not None], [()]
+        if len({part.source.kind for part in example.parts}) > 1:  # tokens of both, and patches where pictures are seen
+            maps = [m.probabilities[0] for m in captured.maps if m.probabilities is not None]
+            ids, reader = example.inputs[example.parts[0].source.name].tolist(), getattr(adapter, "tokenizer", None)
+            tokens = [tuple(map(str, ids)) if reader is None else spell_tokens(reader, ids)]
         else:
             maps = [layer.attention for layer in cropped(batch, 0, captured)]
         results.append(
