@@ -138,6 +138,20 @@ class InPart(torch.autograd.Function):
         return Mixed.backward(ctx, grad) + mean / grad.shape[-1]
 
 
+class Inmost(torch.autograd.Function):
+    """A kernel in the middle of what torch sees."""
+
+    @staticmethod
+    def forward(ctx, x):
+        made = torch.empty_like(x)
+        made.numpy()[...] = Mixed.forward(ctx, x).detach().numpy()
+        return made + x
+
+    @staticmethod
+    def backward(ctx, grad):
+        return Mixed.backward(ctx, grad) + grad
+
+
 class Reversible(torch.autograd.Function):
     """x plus its products with itself, with a backward pass that is for training alone."""
 
@@ -207,6 +221,14 @@ def test_a_kernel_beside_what_torch_sees_is_no_constant() -> None:
     known = explain(lambda x: Mixed.apply(2 * x) + (2 * x).mean(-1, keepdim=True), x)
     torch.testing.assert_close(done.relevance["x"], known.relevance["x"], **CLOSE)
     assert done.bypasses == ("InPart",)
+
+
+def test_a_kernel_in_the_middle_is_no_constant_either() -> None:
+    x = normal(2, 4, 6)
+    done = explain(lambda x: Inmost.apply(2 * x) * 1.0, x)
+    known = explain(lambda x: Mixed.apply(2 * x) + 2 * x, x)
+    torch.testing.assert_close(done.relevance["x"], known.relevance["x"], **CLOSE)
+    assert done.bypasses == ("Inmost",)
 
 
 def test_torch_is_as_it_was() -> None:

@@ -59,6 +59,8 @@ PASSED = frozenset(
 )
 CHANGES = frozenset("add sub rsub copy setitem index_add index_copy scatter scatter_add masked_scatter".split())
 """Written in place, these make another value: x += y is no longer what x was."""
+UNSEEN = frozenset("data_ptr empty empty_like empty_strided new_empty".split())
+"""What code asks for whose memory a kernel is to read or write."""
 LOOKUPS = frozenset({"embedding", "getitem", "index_select"})
 
 
@@ -156,6 +158,8 @@ class Interception(TorchFunctionMode):
         """How many functions of the model's own are being run line by line: in these, gradients are never off."""
         self._as_they_are: set[Any] = set()
         """Those that can't be."""
+        self._kernel = False
+        """Whether the one that is being run hands memory to a kernel: what comes back is no constant, though it looks so."""
 
     # -- as a context ----------------------------------------------------------------------------------------
 
@@ -232,6 +236,8 @@ class Interception(TorchFunctionMode):
         name, inplace = name_of(func)
         # The backward pass of a GPU runs in a thread of its own, which has the mode and no stack.
         inner = _active.stack[-1] if _active.stack else self
+        if self._inside and name in UNSEEN:
+            self._kernel = True
         if name in PASSED or inner is not self or (self.in_backward and not torch.is_grad_enabled()):
             return func(*args, **kwargs)
         if self._inside and not torch.is_grad_enabled():
@@ -350,18 +356,19 @@ class Interception(TorchFunctionMode):
         body = body_of(function)
         if body is None or kwargs or function in self._as_they_are or self.in_target:
             return self._as_it_is(func, args, kwargs)
-        state = torch.get_rng_state()
-        self._inside += 1
+        state, around = torch.get_rng_state(), self._kernel
+        self._inside, self._kernel = self._inside + 1, False
         try:
             out = body(*args)
         except Exception:  # it wants more of its context than there is
             out = None
         finally:
+            kernel, self._kernel = self._kernel, around
             self._inside -= 1
         made = [o for o in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(o, Tensor)]
         differentiable = [o for o in made if o.is_floating_point()]
-        if differentiable and all(map(is_tainted, differentiable)):  # else a part of it came out of a kernel
-            return out
+        if differentiable and not kernel and all(map(is_tainted, differentiable)):
+            return out  # and else a part of it came out of a kernel
         self._as_they_are.add(function)
         torch.set_rng_state(state)
         return self._as_it_is(func, args, kwargs)
