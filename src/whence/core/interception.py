@@ -159,7 +159,7 @@ class Interception(TorchFunctionMode):
         self._as_they_are: set[Any] = set()
         """Those that can't be."""
         self._kernel = False
-        """Whether the one that is being run hands memory to a kernel: what comes back is no constant, though it looks so."""
+        """Whether the one that is run hands memory to a kernel: what comes back is no constant, though it looks so."""
 
     # -- as a context ----------------------------------------------------------------------------------------
 
