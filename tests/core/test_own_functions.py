@@ -152,6 +152,19 @@ class Inmost(torch.autograd.Function):
         return Mixed.backward(ctx, grad) + grad
 
 
+class Sorted(torch.autograd.Function):
+    """Two tensors in another order; one of them may be a constant."""
+
+    @staticmethod
+    def forward(ctx, x, weight, order):
+        with torch.no_grad():
+            return x[:, order] * weight[order, None], weight[order]
+
+    @staticmethod
+    def backward(ctx, grad, other):
+        raise AssertionError("not asked")
+
+
 class Reversible(torch.autograd.Function):
     """x plus its products with itself, with a backward pass that is for training alone."""
 
@@ -229,6 +242,14 @@ def test_a_kernel_in_the_middle_is_no_constant_either() -> None:
     known = explain(lambda x: Mixed.apply(2 * x) + 2 * x, x)
     torch.testing.assert_close(done.relevance["x"], known.relevance["x"], **CLOSE)
     assert done.bypasses == ("Inmost",)
+
+
+def test_what_torch_makes_of_constants_is_one() -> None:
+    x, weight, order = normal(2, 4, 6), normal(4, seed=5), torch.tensor([2, 0, 3, 1])
+    own = explain(lambda x: sum(made.sum() for made in Sorted.apply(2 * x, weight, order)) * x, x)
+    known = explain(lambda x: ((2 * x[:, order] * weight[order, None]).sum() + weight.sum()) * x, x)
+    torch.testing.assert_close(own.relevance["x"], known.relevance["x"], **CLOSE)
+    assert not own.bypasses
 
 
 def test_torch_is_as_it_was() -> None:

@@ -160,6 +160,8 @@ class Interception(TorchFunctionMode):
         """Those that can't be."""
         self._kernel = False
         """Whether the one that is run hands memory to a kernel: what comes back is no constant, though it looks so."""
+        self._constants: list[Any] = []
+        """What torch made in the one that is run out of nothing that carries relevance: these are constants."""
 
     # -- as a context ----------------------------------------------------------------------------------------
 
@@ -250,9 +252,10 @@ class Interception(TorchFunctionMode):
             return moved if moved is args[0] else nn.Parameter(moved.detach(), requires_grad=args[0].requires_grad)
         args, kwargs, tainted = self._own(args, kwargs, inplace)
         if not tainted:
-            return self._everywhere(func, name, args, kwargs) if self.everywhere else self._untainted(
-                func, name, args, kwargs
-            )  # fmt: skip
+            out = (self._everywhere if self.everywhere else self._untainted)(func, name, args, kwargs)
+            if self._inside:
+                self._constants += out if isinstance(out, (tuple, list)) else [out]
+            return out
         if not torch.is_grad_enabled():
             self.recomputes = True
         call = Call(func, name, args, kwargs, self)
@@ -356,18 +359,20 @@ class Interception(TorchFunctionMode):
         body = body_of(function)
         if body is None or kwargs or function in self._as_they_are or self.in_target:
             return self._as_it_is(func, args, kwargs)
-        state, around = torch.get_rng_state(), self._kernel
-        self._inside, self._kernel = self._inside + 1, False
+        state, around = torch.get_rng_state(), (self._kernel, self._constants)
+        self._inside, self._kernel, self._constants = self._inside + 1, False, [*args]
         try:
             out = body(*args)
         except Exception:  # it wants more of its context than there is
             out = None
         finally:
-            kernel, self._kernel = self._kernel, around
+            kernel, constants = self._kernel, self._constants
+            self._kernel, self._constants = around
             self._inside -= 1
         made = [o for o in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(o, Tensor)]
         differentiable = [o for o in made if o.is_floating_point()]
-        if differentiable and not kernel and all(map(is_tainted, differentiable)):
+        known = all(is_tainted(o) or any(o is c for c in constants) for o in differentiable)
+        if any(map(is_tainted, differentiable)) and known and not kernel:
             return out  # and else a part of it came out of a kernel
         self._as_they_are.add(function)
         torch.set_rng_state(state)
