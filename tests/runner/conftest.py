@@ -12,6 +12,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+import torch
 
 pq = pytest.importorskip("pyarrow.parquet", reason="runs need pyarrow: pip install 'whence-xai[data]'")
 
@@ -53,6 +54,8 @@ def in_a_process(work: Callable[[], object], errors: Path | None = None) -> int:
         signal.alarm(PATIENCE)  # `waitpid` has no limit of its own
         signal.signal(signal.SIGINT, signal.default_int_handler)  # whoever started the tests may have it ignored
         try:
+            # torch makes its pool anew behind a fork, and two threads that ask for it at once find none
+            torch.set_num_threads(torch.get_num_threads())
             if errors is not None:
                 os.dup2(os.open(errors, os.O_CREAT | os.O_WRONLY), 2)
                 sys.stderr = os.fdopen(2, "w", closefd=False)
