@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from importlib.resources import files
+
 import pytest
 from playwright.sync_api import expect
 
@@ -55,3 +57,14 @@ def test_two_texts_are_compared_and_only_models_that_write_have_the_tab(opened, 
     expect(page.get_by_role("tab", name="Write")).to_be_hidden()
     page.get_by_label("Model").select_option("writer")
     expect(page.get_by_role("tab", name="Write")).to_be_visible()
+
+
+@pytest.mark.parametrize(("scheme", "width"), [("light", 1200), ("dark", 390)])
+@pytest.mark.parametrize(("view", "wait"), [("#m=writer&x=abc&tab=write", ".rather"), ("#m=embedder", ".w-grid")])
+def test_axe_finds_nothing_serious(opened, models, view, wait, scheme, width):
+    axe = pytest.importorskip("axe_playwright_python", reason="needs axe: pip install 'whence-xai[dev]'")
+    page = opened(models + view, wait=wait, color_scheme=scheme, viewport={"width": width, "height": 844})
+    page.evaluate((files(axe) / "axe.min.js").read_text(encoding="utf-8"))
+    found = page.evaluate("axe.run().then((result) => result.violations)")
+    serious = [v for v in found if v["impact"] in ("serious", "critical")]
+    assert not serious, [(v["id"], v["nodes"][0]["html"], v["nodes"][0]["failureSummary"]) for v in serious]
