@@ -1,41 +1,24 @@
-"""What every kind of model offers to methods: encode inputs, run a batch, name outputs, shape results."""
+"""What every kind of model offers to methods: encode inputs, lay them out in batches, choose targets, shape results."""
 
 from __future__ import annotations
 
 import copy
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Hashable, Mapping, Sequence
-from functools import cached_property, partial
+from collections.abc import Hashable, Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 import numpy as np
-import torch
-from torch import Tensor, nn
+from torch import Tensor
 
-from whence import cancel
-from whence.core import memory, recording
 from whence.core.batch import Source
-from whence.core.interception import Interception, as_it_is
-from whence.core.numerics import all_finite, at_hand, widened
-from whence.core.packed import packed_layers, unpacked
-from whence.errors import InputError, InputTooLongError, ModelError, NumericsError, WhenceError
+from whence.errors import InputError, InputTooLongError, ModelError, WhenceError
 from whence.models import padding
-from whence.models.attending import hidden_attention, in_the_open
+from whence.models.attending import hidden_attention
 from whence.models.example import Example, ExampleBatch, Features
-from whence.models.inspecting import Shell, accepted_by, device_of, in_short, is_spread, labels_of, modules_in
-from whence.models.targets import (
-    CONSTANT,
-    AbstractTarget,
-    Class,
-    Custom,
-    Predicted,
-    Term,
-    View,
-    Weights,
-    field_of,
-    unknown_label,
-)
-from whence.results import Explanation, Part, Prediction
+from whence.models.inspecting import Shell, in_short
+from whence.models.outputs import NamedOutputs
+from whence.models.targets import AbstractTarget, Class, Custom, Predicted
+from whence.results import Explanation, Part
 
 __all__ = ["AbstractAdapter", "Companion", "Kind"]
 
@@ -44,40 +27,22 @@ Kind = Literal["text", "image", "video", "sound", "module"]
 Companion = Literal["tokenizer", "image_processor", "feature_extractor", "processor"]
 
 
-class AbstractAdapter(ABC):
+class AbstractAdapter(NamedOutputs, ABC):
     """A model with what is needed to speak to it. The module itself is never changed."""
 
-    task: ClassVar[str]
-    """Its name in `whence.load(task=…)`."""
     kind: ClassVar[Kind]
     writes: ClassVar[bool] = False
     """Whether it goes on writing: `generate=` and `continuation=` are for these."""
-    speaks: ClassVar[bool] = False
-    """Whether its outputs are tokens of a vocabulary, not classes."""
     companion: ClassVar[Companion] = "tokenizer"
     """What reads its inputs for it."""
     tokenizer_will_do: ClassVar[bool] = False
     """Whether there are models of this kind that come without a processor, for their tokenizer is enough."""
     casts: ClassVar[bool] = False
     """Whether pictures and sounds go in with the precision of its weights, as most models of these demand."""
-    classifies: ClassVar[bool] = True
-    """Whether its outputs are classes, for `labels=` to name."""
     reads_apart: ClassVar[str] = ""
     """What it reads one by one, in words, where no attention is over all its features."""
-    fields: ClassVar[tuple[str, ...]] = ("logits",)
-    """The outputs that targets read."""
     unread: ClassVar[tuple[str, ...]] = ()
     """How the names of weights begin that it makes no use of."""
-
-    def __init__(self, module: nn.Module, *, name: str = "", labels: Sequence[str] = ()):
-        self.module = module
-        self.check_training()
-        self.name = name or type(module).__name__
-        self.labels = tuple(labels) or (labels_of(module) if self.classifies and not self.speaks else ())
-        self._accepted = accepted_by(module)
-        self._facts: dict[str, Any] = {}
-        self.recordings = recording.Recordings()
-        """Passes over small batches, to be played again."""
 
     # -- what a kind of model must say -----------------------------------------------------------------------
 
@@ -91,16 +56,6 @@ class AbstractAdapter(ABC):
 
     def default_target(self, example: Example) -> AbstractTarget:
         return Predicted()
-
-    @property
-    def called(self) -> str:
-        """What it is, in a sentence."""
-        return f"{'an' if self.task[0] in 'aeio' else 'a'} {self.task} model"
-
-    @property
-    def follows(self) -> str | None:
-        """The source whose tokens the outputs follow, one row for each; None where there is one row for all."""
-        return None
 
     @property
     def limit(self) -> int | None:
@@ -182,25 +137,7 @@ class AbstractAdapter(ABC):
         """How many tokens a text has; None where the model reads none."""
         return None
 
-    # -- running ---------------------------------------------------------------------------------------------
-
-    @property
-    def device(self) -> torch.device:
-        """Where its inputs go."""
-        return device_of(self.module)
-
-    @property
-    def dtype(self) -> torch.dtype:
-        return next((p.dtype for p in self.module.parameters() if p.is_floating_point()), torch.float32)
-
-    @cached_property
-    def size(self) -> int:
-        """How many weights there are."""
-        return sum(p.numel() for p in self.module.parameters())
-
-    @property
-    def config(self) -> Any:
-        return getattr(self.module, "config", None)
+    # -- batches ---------------------------------------------------------------------------------------------
 
     @property
     def attends_across(self) -> bool:
@@ -231,16 +168,6 @@ class AbstractAdapter(ABC):
         beside: padding.Beside = self.once(what, lambda: padding.measured(self, examples))
         return beside
 
-    @property
-    def packed(self) -> int:
-        """How many linear layers keep their weight packed."""
-        return len(packed_layers(self.module))
-
-    @property
-    def replays(self) -> bool:
-        """Whether passes over small batches are recorded."""
-        return self.device.type in recording.DEVICES and not is_spread(self.module) and not self.packed
-
     def collate(
         self, examples: Sequence[Example], targets: Sequence[Any] | None = None, *, even: bool = False
     ) -> ExampleBatch:
@@ -263,41 +190,13 @@ class AbstractAdapter(ABC):
         """The batch, with no more outputs than the targets read."""
         return batch
 
-    def forward(self, inputs: dict[str, Any]) -> Any:
-        """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
-        cancel.check()
-        extra = {"use_cache": False} if "use_cache" in self._accepted else {}
-        with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
-            return self.module(**inputs, **extra)
-
-    def run(self, batch: ExampleBatch) -> Any:
-        """The outputs for a batch, as the model is."""
-        if not batch.looked_up:
-            return self.forward(batch.inputs)
-        mode = Interception(batch, {}, default=as_it_is)
-        with torch.no_grad(), mode:
-            return self.forward(mode.prepared())
-
-    def once(self, what: str, find: Callable[[], Any]) -> Any:
-        """A fact about the model that is measured once. What could not be found out (None) is tried again."""
-        if self._facts.get(what) is None:
-            self._facts[what] = find()
-        return self._facts[what]
-
-    def check_training(self) -> None:
-        """Dropout makes every run another: refuse it, in any part of the model."""
-        if any(m.training for m in modules_in(self.module)):
-            busy = next(name for name, m in self.module.named_modules() if m.training)
-            where = f"its part {busy!r} is" if busy else "the model is"
-            raise ModelError(f"{where} in training mode, where dropout makes every run different. Type: model.eval()")
-
     # -- perturbing ------------------------------------------------------------------------------------------
 
     def masked(self, example: Example, keep: np.ndarray, fill: str = "mask") -> Example:
         """`example` with every feature whose `keep` is False replaced. What `fill` may be depends on the model."""
         raise InputError(f"inputs of {self.called} can't be perturbed feature by feature")
 
-    def check_fill(self, fill: str) -> None:  # noqa: B027  (where there is one fill only, nothing is checked)
+    def check_fill(self, fill: str) -> None:
         """An error for a fill that can't be had here."""
 
     # -- targets ---------------------------------------------------------------------------------------------
@@ -319,188 +218,7 @@ class AbstractAdapter(ABC):
         """The target for one example. A language model that is asked about words may need them in its input."""
         return example, self.default_target(example) if choice is None else self.target(choice)
 
-    def brought_home(self, outputs: Any) -> Any:
-        """The outputs that targets read, on the CPU in one transfer: each number that is asked of a GPU is a wait."""
-        if self.device.type == "cpu":
-            return outputs
-        try:
-            return {field: at_hand(field_of(outputs, field)) for field in self.fields}
-        except InputError:
-            return outputs
-
-    def sum_of_terms(
-        self,
-        outputs: Any,
-        batch: ExampleBatch,
-        terms: Sequence[Sequence[Term]],
-        examples: Sequence[int] | None = None,
-    ) -> Tensor:
-        """One score for each list of terms, in few indexing operations.
-
-        `examples` says whose each list is; the n-th is the n-th example's by default.
-        """
-        owners = range(len(terms)) if examples is None else examples
-        terms = [self.in_place(outputs, n, own) for n, own in zip(owners, terms, strict=True)]
-        total: Tensor | None = None
-        for field in sorted({t.field for own in terms for t in own} - {CONSTANT}):
-            value = field_of(outputs, field)
-            rows = [(n, t) for n, own in enumerate(terms) for t in own if t.field == field]
-            found = self._entries(value, batch, [(owners[n], t) for n, t in rows])
-            weights = torch.tensor([t.weight for _, t in rows], device=value.device, dtype=found.dtype)
-            picked = found * weights
-            owner = torch.zeros(len(terms), len(rows), device=value.device, dtype=found.dtype)
-            owner[[n for n, _ in rows], list(range(len(rows)))] = 1
-            part = owner @ picked
-            total = part if total is None else total + part
-        assert total is not None
-        constants = [sum(t.weight for t in own if t.field == CONSTANT) for own in terms]
-        return total + total.new_tensor(constants) if any(constants) else total
-
-    def in_place(self, outputs: Any, n: int, terms: Sequence[Term]) -> Sequence[Term]:
-        """Terms of example `n` in these outputs, where a model numbers them anew for every input."""
-        return terms
-
-    def _entries(self, value: Tensor, batch: ExampleBatch, rows: Sequence[tuple[int, Term]]) -> Tensor:
-        """The entries of an output that terms name, one for each; the sum over its area where a term has one."""
-        places = [(n, *self.placed_in(batch, n, t.place)) for n, t in rows]
-        if all(t.over is None for _, t in rows):
-            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
-            return widened(value[where])
-        if all(isinstance(t.over, Weights) for _, t in rows):  # one by one, each would go back through all outputs
-            where = tuple(torch.tensor(column, device=value.device) for column in zip(*places, strict=True))
-            weights = np.stack([t.over.held for _, t in rows if isinstance(t.over, Weights)])
-            return (widened(value[where]) * torch.from_numpy(weights).to(value.device)).sum(-1)
-        entries = [widened(value[place]) for place in places]
-        areas = [None if t.over is None else torch.from_numpy(t.over.held).to(value.device) for _, t in rows]
-        return torch.stack([e if a is None else (e * a).sum() for e, a in zip(entries, areas, strict=True)])
-
-    def placed_in(self, batch: ExampleBatch, n: int, place: tuple[int, ...]) -> tuple[int, ...]:
-        """A place in an example's own output, in the padded output of the batch."""
-        if self.follows is None:
-            return place
-        row = batch.place(self.follows, n, place[0])
-        return (row if batch.kept is None else batch.kept_at[row], *place[1:])
-
-    def output_rows(self, outputs: Any, batch: ExampleBatch, n: int, field: str, rows: Sequence[int]) -> Tensor:
-        """A field of the output of example `n` at some of its tokens."""
-        if batch.kept is None:
-            return self.own_output(outputs, batch, n, field)[list(rows)]
-        return field_of(outputs, field)[n, [self.placed_in(batch, n, (row,))[0] for row in rows]]
-
-    def own_output(self, outputs: Any, batch: ExampleBatch, n: int, field: str) -> Tensor:
-        """A field of the output of example `n`, without padding."""
-        if field not in self.fields:
-            raise InputError(
-                f"{self.called} gives {' and '.join(self.fields)}, not {field}: this target is not for it. "
-                "Leave target= out, or pass target=lambda outputs: …"
-            )
-        value = field_of(outputs, field)
-        if self.follows is None:
-            return value[n]
-        tokens = batch.inputs[self.follows].shape[1]
-        if value.shape[1] != tokens:
-            raise ModelError(
-                f"the model gives {value.shape[1]} rows of {field} for {tokens} tokens: they can't be matched. "
-                "Pass target=lambda outputs: … to say what to explain"
-            )
-        return batch.own(self.follows, n, value)
-
-    def view(self, outputs: Any, batch: ExampleBatch, n: int) -> View:
-        return View(
-            outputs=lambda field: self.own_output(outputs, batch, n, field).detach().float(),
-            at=lambda field, rows: self.output_rows(outputs, batch, n, field, rows).detach().float(),
-            labels=batch.rows[n].labels or self.labels,
-            spell=partial(self.spelled, batch.rows[n]),
-            find=partial(self.found, batch.rows[n]),
-            read=self.read if not batch.rows[n].labels else lambda ids: " ".join(batch.rows[n].labels[i] for i in ids),
-            example=batch.rows[n],
-            fields=self.fields,
-            pieces=lambda: self.pieces_written(batch.rows[n]),
-        )
-
-    def spelled(self, example: Example, index: int) -> str:
-        """An output for an example in words."""
-        return example.labels[index] if example.labels else self.spell(index)
-
-    def found(self, example: Example, label: str) -> int:
-        """The output for an example of a name."""
-        return _place_of(label, example.labels) if example.labels else self.find(label)
-
-    def spell(self, index: int) -> str:
-        """An output in words."""
-        return self.labels[index] if index < len(self.labels) else f"class {index}"
-
-    def read(self, ids: Sequence[int]) -> str:
-        """Several outputs in words, one after the other."""
-        return " ".join(map(self.spell, ids))
-
-    def pieces_written(self, example: Example) -> tuple[str, ...]:
-        """The tokens that are written in an example, as they read one after the other."""
-        return tuple(map(self.spell, example.written))
-
-    def find(self, label: str) -> int:
-        """The output of a name."""
-        return _place_of(label, self.labels)
-
-    def class_of(self, label: Any, example: Example | None = None) -> int:
-        """The class that a label of a data set means: a name, a number, or a number as text."""
-        labels = example.labels if example is not None and example.labels else self.labels
-        if isinstance(label, str):
-            known = {name.lower() for name in labels}
-            text = label if self.speaks else label.strip()
-            if text.lower() in known or not text.strip().lstrip("-").isdigit():
-                return self.find(text) if example is None else self.found(example, text)
-        try:
-            number = int(label)
-        except (TypeError, ValueError):
-            number = -1
-        if not isinstance(label, str) and (number != label or isinstance(label, bool)):
-            raise InputError(f"{label!r} is no class: pass the name of one, or its number")
-        if labels and not 0 <= number < len(labels):
-            shown = ", ".join(f"{n}: {name}" for n, name in enumerate(labels[:8]))
-            raise InputError(f"the model has no class {number}; its classes are {shown}")
-        return number
-
     # -- results ---------------------------------------------------------------------------------------------
-
-    def predictions(self, outputs: Any, batch: ExampleBatch) -> list[Prediction]:
-        """What the model said of each example: the classes and their scores, best first (at most ten)."""
-        nothing = [Prediction()] * batch.examples
-        if "logits" not in self.fields:
-            return nothing
-        try:
-            outputs = self.brought_home(outputs)
-            logits = field_of(outputs, "logits").detach().float()
-        except InputError:
-            return nothing
-        if self.follows is not None:
-            if not all(e.rows for e in batch.rows):
-                return nothing
-            rows = [self.output_rows(outputs, batch, n, "logits", e.rows[:1]) for n, e in enumerate(batch.rows)]
-            logits = torch.cat(rows).detach().float()
-        if logits.dim() != 2:
-            return nothing
-        top = logits.topk(min(10, logits.shape[1]))
-        shares = self.probabilities(logits)
-        likely = shares.gather(1, top.indices).tolist() if shares is not None else [()] * batch.examples
-        return [
-            Prediction(tuple(self.spelled(e, index) for index in best), tuple(scores), tuple(p))
-            for e, best, scores, p in zip(batch.rows, top.indices.tolist(), top.values.tolist(), likely, strict=True)
-        ]
-
-    @property
-    def problem(self) -> Literal["single", "multi", "regression"]:
-        """What the outputs are: one class of several, any number of classes, or numbers."""
-        kind = getattr(self.config, "problem_type", None)
-        if kind == "regression":
-            return "regression"
-        return "multi" if kind == "multi_label_classification" else "single"
-
-    def probabilities(self, logits: Tensor) -> Tensor | None:
-        if self.problem == "regression" or logits.shape[-1] == 1:
-            return None
-        # softmax(-1) would wake all threads of the CPU for a few numbers
-        return logits.sigmoid() if self.problem == "multi" else (logits - logits.logsumexp(-1, keepdim=True)).exp()
 
     def scores_of(self, relevance: Mapping[str, Tensor], batch: ExampleBatch, n: int) -> np.ndarray:
         """Scores of the features of example `n`, flat, from the relevance of a batch; padding is cut away."""
@@ -545,16 +263,6 @@ class AbstractAdapter(ABC):
             **values,
         )
 
-    def facts(self) -> dict[str, Any]:
-        """What the model is, for the stamp of a result."""
-        return {
-            "model": self.name,
-            "class": type(self.module).__name__,
-            "revision": getattr(self.config, "_commit_hash", None),
-            "dtype": str(next((p.dtype for p in self.module.parameters()), "")).removeprefix("torch."),
-            **({"attention": f"by torch in place of {hidden}"} if (hidden := hidden_attention(self.config)) else {}),
-        }
-
     def __repr__(self) -> str:
         """What was understood of a model."""
         few = ", ".join(self.labels[:4]) + (", …" if len(self.labels) > 4 else "")
@@ -570,36 +278,6 @@ class AbstractAdapter(ABC):
     def reads(self) -> str:
         """What goes in, in words."""
         return "tensors"
-
-    def check_finite(self, outputs: Any) -> None:
-        """A clear error for NaN weights and overflow, in place of an explanation made of NaN."""
-        try:
-            logits = field_of(outputs, self.fields[0])
-        except InputError:
-            return
-        if all_finite(logits) or (torch.isneginf(logits).any() and not torch.isnan(logits).any()):
-            return
-        broken = next((n for n, p in self.module.named_parameters() if not torch.isfinite(p).all()), None)
-        if broken:
-            raise NumericsError(f"the model's output is not finite: parameter {broken!r} holds NaN or infinity")
-        if logits.dtype == torch.float16:
-            raise NumericsError(
-                "the model's output overflows in float16. Load it with dtype='bfloat16' or dtype='float32'"
-            )
-        raise NumericsError("the model's output is not finite, though its weights are: check the input values")
-
-
-def _place_of(label: str, labels: Sequence[str]) -> int:
-    """Where a name stands among others, however it is written."""
-    for known, wanted in ((labels, label), ([name.lower() for name in labels], label.lower())):
-        if wanted in known:
-            return known.index(wanted)
-    if not labels:
-        raise InputError(
-            f"the model has no names for its outputs, so {label!r} is none of them: pass a number, or name "
-            "them: whence.load(model, labels=[ … ])"
-        )
-    raise unknown_label(label, labels)
 
 
 def _joined(parts: Sequence[Features], name: str) -> tuple[Any, ...]:
