@@ -55,6 +55,25 @@ def test_a_row_that_kills_its_process_fails_by_itself_once_the_command_is_typed_
     check_blamed(out)
 
 
+def test_rows_of_processes_are_counted_batch_by_batch_and_those_that_are_lost_are_taken_back(deadly, tmp_path):
+    told, out = [], tmp_path / "out"
+    done = whence.run(
+        deadly,
+        model="sentiment",
+        method=DeadlyMethod(),
+        out=out,
+        workers=2,
+        progress=lambda *now: told.append(now),
+        **SMALL,
+    )
+    check_blamed(out)
+    counts = [count for count, _, _ in told]
+    steps = [b - a for a, b in zip([0, *counts], counts, strict=False)]
+    assert counts[-1] == done.fresh == 48
+    assert max(steps) < 16
+    assert min(steps) < 0  # the rows before the one that kills, in its shard
+
+
 def test_a_row_that_kills_the_encoder_fails_by_itself():
     texts = ["a gem", "so dull", "killer", "fine"]
     beside = Beside(lambda rows: ["here"] * len(rows), pickle.dumps(deadly_encoder), 1)

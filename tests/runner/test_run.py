@@ -114,10 +114,10 @@ def test_nothing_is_encoded_beside_a_shard_that_is_done_with_care(sentiment, tmp
     work = _Work(job, job.explainer(sentiment), encode)
     careful = work._with_care
 
-    def slowly(window):
+    def slowly(window, progress):
         time.sleep(0.3)  # time enough for the next to be encoded
         assert 32 not in asked
-        return careful(window)
+        return careful(window, progress)
 
     monkeypatch.setattr(work, "_with_care", slowly)
     assert [report.shard for report in work.reports(iter(shards), lambda rows: None)] == [0, 1, 2]
@@ -379,3 +379,15 @@ def test_what_comes_before_the_first_row_is_said(tmp_path, capsys):
     assert said[1] == "loading sentiment"
     whence.run(["a gem", "dull"], out=tmp_path / "quiet", progress=False, **options)
     assert not capsys.readouterr().err
+
+
+def test_rows_are_counted_batch_by_batch_and_bad_ones_too(sentiment, reviews, tmp_path):
+    told = []
+    done = whence.run(
+        reviews, model=sentiment, text="review", out=tmp_path / "out", progress=lambda *now: told.append(now), **SMALL
+    )
+    counts = [count for count, _, _ in told]
+    assert counts == sorted(counts)
+    assert counts[-1] == done.fresh == 60
+    assert counts[0] < 16  # a batch, and not a window or a shard
+    assert {total for _, total, _ in told} == {60}

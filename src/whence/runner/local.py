@@ -91,9 +91,10 @@ class _Crew:
                     raise item
                 if item is None:
                     running -= 1
-                    continue
-                yield item
-                progress(item.rows)
+                elif isinstance(item, int):
+                    progress(item)
+                else:
+                    yield item
         finally:
             with self.lock:
                 self.is_over = True
@@ -120,6 +121,7 @@ class _Crew:
                         self.finished.put(None)
                         return
                     except DiedError:
+                        self.finished.put(-hand.told)
                         stillborn = 0 if hand.is_up else stillborn + 1
                     finally:
                         with self.lock:
@@ -135,9 +137,12 @@ class _Hand:
     """Feeds one process and hands on what it reports."""
 
     take: Callable[[], Shard | None]
-    give: Callable[[ShardReport], None]
+    give: Callable[[ShardReport | int], None]
+    """Takes reports, and how many rows more are explained."""
     held: list[Shard] = field(default_factory=list)
     """Shards that the process has and has not reported."""
+    told: int = 0
+    """Rows that the process has explained and not reported."""
     is_up: bool = False
 
     def work(self, process: Any, packed: bytes, device: Any) -> None:
@@ -156,9 +161,13 @@ class _Hand:
                     self.held.append(shard)
                     send(process.stdin, shard)
             if self.held:
-                report = _answer(process)
-                self.held = [shard for shard in self.held if shard.number != report.shard]
-                self.give(report)
+                found = _answer(process)
+                self.give(found)
+                if isinstance(found, int):
+                    self.told += found
+                else:
+                    self.told -= found.rows
+                    self.held = [shard for shard in self.held if shard.number != found.shard]
 
 
 def _answer(process: Any) -> Any:
@@ -169,13 +178,13 @@ def _answer(process: Any) -> Any:
 
 
 def serve() -> None:
-    """A worker process: a job, a device, then shards until the input ends."""
+    """A worker process: a job, a device, then shards until the input ends. It sends numbers of rows, and reports."""
     source, sink = channels()
     try:
         job, device = pickle.load(source), pickle.load(source)
         adapter = job.load(device)
         send(sink, True)
-        for report in explain_shards(job, adapter, _received(source)):
+        for report in explain_shards(job, adapter, _received(source), lambda rows: send(sink, rows)):
             send(sink, report)
     except Exception as error:
         send(sink, _portable(error))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -65,8 +65,10 @@ class WindowExplainer:
     scores: str = "float32"
     special_tokens: bool = True
 
-    def window(self, rows: Sequence[Row], encoded: Sequence[Encoded]) -> list[Result]:
-        """Results in the order of the rows."""
+    def window(
+        self, rows: Sequence[Row], encoded: Sequence[Encoded], progress: Callable[[int], None] = lambda rows: None
+    ) -> list[Result]:
+        """Results in the order of the rows; `progress` is told of every batch how many rows it had."""
         results = [Result(row.number, row.id, row.shown) for row in rows]
         for result, item in zip(results, encoded, strict=True):
             if isinstance(item, str):
@@ -77,6 +79,7 @@ class WindowExplainer:
         def timed(indices: list[int], seconds: float) -> None:
             for i in indices:
                 results[good[i]].seconds, results[good[i]].length = seconds / len(indices), examples[i].cost
+            progress(len(indices))
 
         made = explain_examples(
             self.adapter,
@@ -88,6 +91,8 @@ class WindowExplainer:
             threads=2 if self.adapter.replays else 1,  # rows of one batch are made while the GPU has the next
             on_batch=timed,
         )
+        if outside := sum(result.length == 0 for result in results):  # those that came into no batch
+            progress(outside)
         for n, found in zip(good, made, strict=True):
             if isinstance(found, Explanation):
                 self.fill(results[n], found)

@@ -90,7 +90,10 @@ def explain_shards(
     shards: Iterable[Shard],
     progress: Callable[[int], None] = lambda rows: None,
 ) -> Iterator[ShardReport]:
-    """Explain and write shards, one after the other; the next rows are encoded while the model works."""
+    """Explain and write shards, one after the other; the next rows are encoded while the model works.
+
+    `progress` is told of rows when they are explained, which is before their shard is safe.
+    """
     explainer = job.explainer(adapter)
     with (
         _threads(job.plan.threads),
@@ -142,9 +145,9 @@ class _Work:
             for window, examples in encoded:
                 writer = writer or ShardWriter(self.job.out / window.shard.file, self.job.plan.scores)
                 if examples is None:
-                    results = self._with_care(window)
+                    results = self._with_care(window, progress)
                 else:
-                    results = self.explainer.window(window.rows, examples)
+                    results = self.explainer.window(window.rows, examples, progress)
                 if self.job.strict:
                     _refuse_failed(results)
                 tally.add(results)
@@ -158,12 +161,11 @@ class _Work:
                         self.free.set()
                     yield tally.report(window.shard, size, digest)
                     tally = _Tally()
-                progress(len(results))
         finally:
             if writer is not None:
                 writer.discard()
 
-    def _with_care(self, window: Window) -> list[Result]:
+    def _with_care(self, window: Window, progress: Callable[[int], None]) -> list[Result]:
         """A window of a shard on which a process died: what is about to be done is noted first."""
         attempt, first = window.attempt, window.rows[0].number
         rows = [replace(row, error=row.error or attempt.reason(row)) for row in window.rows]
@@ -173,7 +175,7 @@ class _Work:
                     attempt.note(first, row.number)
                     self.explainer.window([row], self.encode([row]))
         attempt.note(first)
-        return self.explainer.window(rows, self.encode(rows))
+        return self.explainer.window(rows, self.encode(rows), progress)
 
 
 def _refuse_failed(results: list[Result]) -> None:
