@@ -2,10 +2,12 @@
 
 A comment before a block says what is special about it:
 
-    <!-- not run: why -->           the block below needs what tests have not: a model of the hub, a cluster
+    <!-- not run: why -->           the block below needs what tests have not, such as a cluster
     <!-- run first: why             code that the page does not show: a tiny model in the place of a large one
     code
     -->
+
+`tests/docs/stand_ins.py` has tiny models under the names that pages load, so that few blocks are not run.
 """
 
 from __future__ import annotations

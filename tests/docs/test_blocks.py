@@ -1,4 +1,4 @@
-"""The code on guides runs as it stands, offline, with bundled models or tiny ones."""
+"""The code on pages runs as it stands, offline, with bundled models or tiny ones (`stand_ins.py`)."""
 
 from __future__ import annotations
 
@@ -10,11 +10,12 @@ import pytest
 from docs.generate.blocks import blocks, without_comments
 
 ROOT = Path(__file__).parents[2]
+ELSEWHERE = {"CONTRIBUTING.md"}
+"""Run by tests/architecture/test_contributing.py: its blocks are files of the package."""
 PAGES = [
-    ROOT / "docs" / "index.md",
-    ROOT / "docs" / "quickstart.md",
-    ROOT / "SKILL.md",
-    *sorted((ROOT / "docs" / "guides").glob("*.md")),
+    page
+    for page in sorted([*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")])
+    if page.name not in ELSEWHERE and "```py" in page.read_text(encoding="utf-8")
 ]
 
 
@@ -43,6 +44,16 @@ def test_blocks_in_order_hidden_and_left_out():
     assert without_comments(page) == "```python\na = 1\n```\ntext\n```python\nc\n```\n"
 
 
-def test_what_is_not_run_says_why():
-    for page in PAGES:
-        assert all(b.reason is None or len(b.reason) > 5 for b in blocks(page.read_text(encoding="utf-8")))
+@pytest.mark.parametrize("page", PAGES, ids=lambda p: p.stem)
+def test_no_block_of_a_page_is_overlooked(page):
+    """What is fenced or marked in another way would be shown, and not run."""
+    text = page.read_text(encoding="utf-8")
+    found = blocks(text)
+    assert len(found) == text.count("```py") + text.count("<!-- run first")
+    assert len([b for b in found if b.reason]) == text.count("<!-- not run")
+    assert all(b.reason is None or len(b.reason) > 5 for b in found)
+    assert "<!-- run first" not in without_comments(text)
+
+
+def test_pages_of_all_kinds_are_found():
+    assert {"README", "SKILL", "index", "inputs", "citations"} <= {page.stem for page in PAGES}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import copy
 from types import SimpleNamespace
 
 import numpy as np
@@ -11,17 +10,13 @@ import torch
 import transformers
 
 import whence
-from tests import small
+from tests.models import hearers
+from tests.models.hearers import MARK
 from whence.errors import InputError, InputTooLongError, ModelError
 from whence.models import tasks
 from whence.models.audio_text import AudioTextLM
 from zoo.build import build
 
-MARK = "<|AUDIO|>"
-TEMPLATE = (
-    "{% for m in messages %}{{ m['role'] }}:{% for c in m['content'] %}"
-    "{% if c['type'] == 'audio' %}<|AUDIO|>{% else %}{{ c['text'] }}{% endif %}{% endfor %};{% endfor %}"
-)
 SECOND = 16000
 
 
@@ -33,22 +28,7 @@ def tone(seconds: float = 0.5, pitch: float = 440, seed: int = 0) -> np.ndarray:
 
 @pytest.fixture(scope="module")
 def qwen():
-    """A Qwen2-Audio of two small layers with its processor, which hears one second."""
-    tokenizer = copy.deepcopy(small.bytelevel())
-    tokenizer.add_special_tokens({"additional_special_tokens": [MARK, "<|audio_bos|>", "<|audio_eos|>"]})
-    extractor = transformers.WhisperFeatureExtractor(feature_size=16, chunk_length=1, return_attention_mask=True)
-    processor = transformers.Qwen2AudioProcessor(extractor, tokenizer, chat_template=TEMPLATE)
-    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-    config = transformers.Qwen2AudioConfig(
-        audio_config=transformers.Qwen2AudioEncoderConfig(
-            num_mel_bins=16, d_model=32, encoder_layers=2, encoder_attention_heads=4, encoder_ffn_dim=48,
-            max_source_positions=50,
-        ),
-        text_config=transformers.Qwen2Config(**sizes, num_key_value_heads=2, vocab_size=300, pad_token_id=0),
-        audio_token_index=tokenizer.convert_tokens_to_ids(MARK),
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return small.randomised(transformers.Qwen2AudioForConditionalGeneration(config)), processor
+    return hearers.qwen()
 
 
 def encoded(processor, text: str, *sounds: np.ndarray):

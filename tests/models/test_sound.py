@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
 import wave
 from dataclasses import replace
 
@@ -15,16 +14,11 @@ from typer.testing import CliRunner
 
 import whence
 from tests import small
+from tests.models import hearers
 from whence.cli import app
 from whence.errors import InputError, InputTooLongError, MissingExtraError, ModelError, OptionError
 from whence.evaluation.cases import cases_of
 from whence.models.listening import heard, opened
-
-SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num_attention_heads": 4}
-CONVOLUTIONS = {
-    "conv_dim": (16, 16), "conv_stride": (5, 4), "conv_kernel": (10, 8), "num_conv_pos_embeddings": 8,
-    "num_conv_pos_embedding_groups": 4, "num_feat_extract_layers": 2,
-}  # fmt: skip
 
 
 def tone(seconds: float = 0.2, rate: int = 16000, pitch: float = 440, seed: int = 0) -> np.ndarray:
@@ -49,52 +43,22 @@ def wav(samples: np.ndarray, rate: int = 16000, width: int = 2, channels: int = 
 
 @pytest.fixture(scope="module")
 def listener():
-    """A model of waves."""
-    torch.manual_seed(0)
-    config = transformers.Wav2Vec2Config(**SIZE, **CONVOLUTIONS, vocab_size=20, num_labels=3, classifier_proj_size=16)
-    module = small.randomised(transformers.Wav2Vec2ForSequenceClassification(config))
-    return module, transformers.Wav2Vec2FeatureExtractor(sampling_rate=16000)
+    return hearers.listener()
 
 
 @pytest.fixture(scope="module")
 def watcher():
-    """A model of spectra."""
-    torch.manual_seed(0)
-    config = transformers.ASTConfig(**SIZE, max_length=60, num_mel_bins=32, patch_size=8, num_labels=3,
-                                    frequency_stride=8, time_stride=8)  # fmt: skip
-    module = small.randomised(transformers.ASTForAudioClassification(config))
-    return module, transformers.ASTFeatureExtractor(num_mel_bins=32, max_length=60)
+    return hearers.watcher()
 
 
 @pytest.fixture(scope="module")
-def speller(tmp_path_factory):
-    """Letters, frame by frame."""
-    letters = ["<pad>", "<s>", "</s>", "<unk>", "|", *"abcdefgh"]
-    path = tmp_path_factory.mktemp("ctc") / "vocab.json"
-    path.write_text(json.dumps({letter: n for n, letter in enumerate(letters)}))
-    tokenizer = transformers.Wav2Vec2CTCTokenizer(str(path))
-    extractor = transformers.Wav2Vec2FeatureExtractor(sampling_rate=16000)
-    processor = transformers.Wav2Vec2Processor(feature_extractor=extractor, tokenizer=tokenizer)
-    torch.manual_seed(0)
-    config = transformers.Wav2Vec2Config(**SIZE, **CONVOLUTIONS, vocab_size=len(letters), pad_token_id=0)
-    return small.randomised(transformers.Wav2Vec2ForCTC(config), seed=3), processor
+def speller():
+    return hearers.speller()
 
 
 @pytest.fixture(scope="module")
 def writer():
-    """Whisper, of ten frames a second and one second."""
-    tokenizer = small.bytelevel()
-    extractor = transformers.WhisperFeatureExtractor(feature_size=16, chunk_length=1)
-    processor = transformers.WhisperProcessor.__new__(transformers.WhisperProcessor)
-    processor.feature_extractor, processor.tokenizer = extractor, tokenizer
-    config = transformers.WhisperConfig(
-        vocab_size=len(tokenizer), num_mel_bins=16, d_model=32, encoder_layers=2, decoder_layers=2,
-        encoder_attention_heads=4, decoder_attention_heads=4, encoder_ffn_dim=48, decoder_ffn_dim=48,
-        max_source_positions=50, max_target_positions=40, pad_token_id=0, bos_token_id=1, eos_token_id=2,
-        decoder_start_token_id=1, suppress_tokens=None, begin_suppress_tokens=None,
-    )  # fmt: skip
-    torch.manual_seed(0)
-    return small.randomised(transformers.WhisperForConditionalGeneration(config)), processor
+    return hearers.writer()
 
 
 @pytest.mark.parametrize("method", ["lrp", "gi", "attn_lrp", "occlusion", "integrated_gradients"])
@@ -188,15 +152,18 @@ def test_what_is_written(writer, how):
     module, processor = writer
     exp = whence.explain(writer, tone(0.5), receipt="full", target=whence.span(), **how)
     encoded = processor.feature_extractor(tone(0.5), sampling_rate=16000, return_tensors="pt")
+    before = processor.tokenizer.prefix_tokens
+    assert len(before) == 2
     if "continuation" in how:
         ids = processor.tokenizer("good film", add_special_tokens=False)["input_ids"]
     else:
         ids = []
         for _ in range(5):
             with torch.no_grad():
-                ids.append(int(module(**encoded, decoder_input_ids=torch.tensor([[1, *ids]])).logits[0, -1].argmax()))
+                begun = torch.tensor([[*before, *ids]])
+                ids.append(int(module(**encoded, decoder_input_ids=begun).logits[0, -1].argmax()))
     with torch.no_grad():
-        rows = module(**encoded, decoder_input_ids=torch.tensor([[1, *ids[:-1]]])).logits[0]
+        rows = module(**encoded, decoder_input_ids=torch.tensor([[*before, *ids[:-1]]])).logits[0, len(before) - 1 :]
     score = sum(float(row[i] - torch.cat([row[:i], row[i + 1 :]]).max()) for row, i in zip(rows, ids, strict=True))
     assert exp.target_score == pytest.approx(score, abs=1e-3)
     assert [(p.source, p.kind) for p in exp.parts] == [("input_features", "frame"), ("decoder_input_ids", "token")]
@@ -208,21 +175,7 @@ def test_what_is_written(writer, how):
 
 @pytest.fixture(scope="module")
 def clap():
-    tokenizer = small.wordpiece()
-    extractor = transformers.ClapFeatureExtractor(feature_size=16, sampling_rate=16000, hop_length=160, max_length_s=1,
-                                                  truncation="rand_trunc", frequency_max=8000)  # fmt: skip
-    text = {**SIZE, "vocab_size": len(tokenizer), "max_position_embeddings": 40, "projection_dim": 16}
-    audio = {
-        "spec_size": 64, "num_mel_bins": 16, "patch_size": 4, "patch_stride": [4, 4], "hidden_size": 16,
-        "patch_embeds_hidden_size": 8, "depths": [1, 1], "num_attention_heads": [2, 2], "window_size": 4,
-        "projection_dim": 16, "num_hidden_layers": 2,
-    }  # fmt: skip
-    torch.manual_seed(0)
-    config = transformers.ClapConfig(text_config=text, audio_config=audio, projection_dim=16)
-    module = small.randomised(transformers.ClapModel(config))
-    processor = transformers.ClapProcessor.__new__(transformers.ClapProcessor)
-    processor.feature_extractor, processor.tokenizer = extractor, tokenizer
-    return module, processor
+    return hearers.clap()
 
 
 @pytest.mark.parametrize("method", ["lrp", "occlusion"])
@@ -314,8 +267,8 @@ def test_the_axis_of_time_is_found_where_sizes_are_alike():
     """Two frames in one: 80 frames of 160 numbers, where 80 is a number of frequencies as well."""
     torch.manual_seed(0)
     config = transformers.Wav2Vec2BertConfig(
-        **SIZE, feature_projection_input_dim=160, num_labels=2, classifier_proj_size=8, conv_depthwise_kernel_size=3,
-        output_hidden_size=32, vocab_size=20,
+        **hearers.SIZE, feature_projection_input_dim=160, num_labels=2, classifier_proj_size=8,
+        conv_depthwise_kernel_size=3, output_hidden_size=32, vocab_size=20,
     )  # fmt: skip
     module = small.randomised(transformers.Wav2Vec2BertForSequenceClassification(config))
     exp = whence.explain((module, transformers.SeamlessM4TFeatureExtractor()), tone(1.61), target=0)
@@ -453,7 +406,7 @@ def test_what_is_wrong_is_said(listener, writer, speller):
         heard(wav(tone())[:-1001], 16000)
     with pytest.raises(OptionError, match="silence"):
         whence.explain(listener, tone(), "occlusion", fill="zzz")
-    with pytest.raises(InputTooLongError, match="at most 39"):
+    with pytest.raises(InputTooLongError, match="at most 38"):
         whence.explain(writer, tone(), continuation="good film " * 20)
     with pytest.raises(InputError, match="no pieces of time"):
         _ = whence.explain("sentiment", "a gem").times
