@@ -286,6 +286,19 @@ def test_p_has_two_sides():
     assert p_up == pytest.approx(math.erfc(z / math.sqrt(2)), abs=0.02)
 
 
+@pytest.mark.parametrize(("examples", "least", "certain"), [(3, 1 / 4, False), (5, 1 / 16, False), (6, 1 / 32, True)])
+def test_a_few_differences_of_one_sign_may_be_chance(examples, least, certain):
+    """n coins fall on one side with probability 2^(1 - n), whatever resamples of them say."""
+    from whence.results.bootstrap import difference
+    from whence.results.evaluation import Difference
+
+    a = np.linspace(1.0, 2.0, examples)[:, None]
+    nothing, ones = np.zeros_like(a), np.ones_like(a)
+    found, p = difference((a, ones), (nothing, ones), 0.95, 2000, 0)
+    assert p == least
+    assert Difference("a", "b", "m", found.value, found.low, found.high, p, found.examples).certain is certain
+
+
 def test_differences_are_over_examples_that_both_have():
     """What only one method was measured on says nothing about the other."""
     from whence.results.bootstrap import difference

@@ -32,7 +32,7 @@ def evaluation(better: str = "higher", **held: Measured):
 
 
 # paired: b is always a little below a, though their intervals overlap widely
-SURE = evaluation(a=measured(0.1, 0.5, 0.9, 0.3), b=measured(0.05, 0.45, 0.85, 0.25))
+SURE = evaluation(a=measured(0.1, 0.5, 0.9, 0.3, 0.7, 0.2), b=measured(0.05, 0.45, 0.85, 0.25, 0.65, 0.15))
 TIED = evaluation(a=measured(0.1, 0.5, 0.9, 0.3), b=measured(0.2, 0.4, 0.8, 0.35))
 
 
@@ -40,7 +40,7 @@ def test_a_star_needs_a_difference_whose_interval_leaves_out_zero():
     assert SURE.leaders("f1") == ("a",)
     assert [row[1].endswith((" *", " =")) for row in grid(SURE)] == [True, False]
     assert grid(SURE)[0][1].endswith(" *")
-    assert verdict(SURE) == "a is best by f1, on 4 examples."
+    assert verdict(SURE) == "a is best by f1, on 6 examples."
 
 
 def test_a_tie_is_called_a_tie():

@@ -56,7 +56,11 @@ def difference(
     resamples: int,
     seed: int,
 ) -> tuple[Estimate, float]:
-    """first - second with interval, and a two-sided p. Only examples that both have count."""
+    """first - second with interval, and a two-sided p. Only examples that both have count.
+
+    Resamples of a few differences of one sign never cross 0, however few they are. By chance n differences have one
+    sign with probability 2^(1 - n): p is never less than that.
+    """
     both = (first[1] > 0).any(1) & (second[1] > 0).any(1)
     if not both.any():
         return Estimate(float("nan")), float("nan")
@@ -65,7 +69,8 @@ def difference(
     drawn = _resampled(a, b, resamples, seed) - _resampled(c, d, resamples, seed)
     low, high = _quantiles(drawn, level)
     tail = min(int((drawn <= 0).sum()), int((drawn >= 0).sum()))
-    return Estimate(value, low, high, int(both.sum())), min(1.0, 2 * (tail + 1) / (len(drawn) + 1))
+    count = int(both.sum())
+    return Estimate(value, low, high, count), min(1.0, max(2 * (tail + 1) / (len(drawn) + 1), 2.0 ** (1 - count)))
 
 
 def means(rows: np.ndarray, resamples: int, seed: int) -> np.ndarray:

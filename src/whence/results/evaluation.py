@@ -29,6 +29,10 @@ class Curve(NamedTuple):
     high: np.ndarray
 
 
+ALPHA = 0.05
+"""What p has to be below."""
+
+
 class Difference(NamedTuple):
     """A paired difference `first - second` over the same examples."""
 
@@ -39,13 +43,13 @@ class Difference(NamedTuple):
     low: float
     high: float
     p: float
-    """Two-sided: how often a resampled difference has the other sign."""
+    """Two-sided: how often a resampled difference has the other sign; of n examples at least 2^(1 - n)."""
     examples: int
 
     @property
     def certain(self) -> bool:
-        """Whether the interval leaves out 0."""
-        return self.low > 0 or self.high < 0
+        """Whether the interval leaves out 0, and there are examples enough (six) to say so."""
+        return (self.low > 0 or self.high < 0) and self.p < ALPHA
 
     def __str__(self) -> str:
         return (
