@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.language import answers, injection, mistaken, recovery, sources, tracking, trying
+from benchmarks.language import answers, injection, recovery, sources, tracking, trying
 from benchmarks.language.asking import Reader, paired
 
 PARTS = {
@@ -22,7 +22,6 @@ PARTS = {
     **dict.fromkeys(trying.NAMES, trying),
     **dict.fromkeys(tracking.TITLES, tracking),
     **dict.fromkeys(sources.DOCUMENTS, sources),
-    mistaken.NAME: mistaken,
     answers.NAME: answers,
     "injection": injection,
 }
@@ -37,8 +36,8 @@ the time of an explanation beside that of a forward pass over the same prompt in
 
 GLANCE = {
     "squad": {"area": "SQuAD: recovery − disruption", "top": "strongest token in the answer"},
-    "sources5": {"first": "5 documents: right one first", "lds": "LDS"},
-    "sources20": {"first": "20 documents: right one first", "lds": "LDS"},
+    "sources5": {"words": "5 documents: right one first, for the right words", "lds": "LDS"},
+    "sources20": {"words": "20 documents: right one first, for the right words", "lds": "LDS"},
     "answers": {"first": "finished answers: right document first"},
     "injection": {"sentence": "planted sentence first"},
     "needle": {"top": "needle: strongest word in its line"},

@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 
 from whence.results.units import sentences
 
-__all__ = ["Question", "brief", "mixed", "questions", "says"]
+__all__ = ["Question", "brief", "mixed", "questions", "says", "spelled"]
 
 LONGEST = 2000
 """Characters of a paragraph. The few longer ones would make twenty too many for small models."""
@@ -39,6 +39,12 @@ class Question(NamedTuple):
 def says(text: str, words: str) -> bool:
     """Whether the words stand in the text, in small or large letters."""
     return words.casefold() in text.casefold()
+
+
+def spelled(words: str, text: str) -> str:
+    """Words as they are spelled in a text that says them."""
+    at = text.casefold().find(words.casefold())
+    return text[at : at + len(words)]
 
 
 def questions(data: Path, documents: int, seed: int = 0, short: bool = False) -> Iterator[Question]:

@@ -140,13 +140,13 @@ def head_at(module: Any, places: torch.Tensor) -> Iterator[None]:
 def likely(
     model: CausalLM, prompts: Sequence[Sequence[int]], written: Sequence[int], budget: int | None = None
 ) -> tuple[np.ndarray, np.ndarray]:
-    """log p of the same answer behind each prompt, Σ over its tokens; and seconds, a batch's shared by length.
+    """log p of each token of one answer behind each prompt (prompt, token); and seconds, a batch's shared by length.
 
     Prompts of about one length go together, padded at the right, at most `budget` tokens in a batch. The softmax is in
     float32 whatever the model computes in.
     """
     budget = budget or (CPU_TOKENS if model.device.type == "cpu" else TOKENS)
-    found, seconds = np.zeros(len(prompts)), np.zeros(len(prompts))
+    found, seconds = np.zeros((len(prompts), len(written))), np.zeros(len(prompts))
     for batch in _batches([len(ids) + len(written) - 1 for ids in prompts], budget):
         begin = time.perf_counter()
         found[batch] = _likely(model, [prompts[n] for n in batch], written)
@@ -179,20 +179,23 @@ def _likely(model: CausalLM, prompts: Sequence[Sequence[int]], written: Sequence
         logits = model.module(input_ids=padded, attention_mask=mask, use_cache=False).logits
         shares = logits.float().log_softmax(-1)
         chosen = torch.tensor(list(written), device=shares.device).expand(len(rows), -1)
-        return shares.gather(-1, chosen[..., None])[..., 0].double().sum(1).cpu().numpy()
+        return shares.gather(-1, chosen[..., None])[..., 0].double().cpu().numpy()
 
 
 # -- a case -------------------------------------------------------------------------------------------------------
 
 
 class Case:
-    """An answer, and its sources: what its log-probability is on some of them, computed once for each choice."""
+    """An answer, and its sources: what its log-probability is on some of them, computed once for each choice.
+
+    `of` are tokens of the answer, where not all of it is asked about.
+    """
 
     def __init__(self, reader: Reader, prompt: Prompt, example: Example, pieces: Sequence[Span], seed: int):
         self.reader, self.prompt, self.example, self.pieces = reader, prompt, example, list(pieces)
         self.seed = seed
         self.everything = np.ones(len(self.pieces), dtype=bool)
-        self._known: dict[bytes, tuple[float, float]] = {}
+        self._known: dict[bytes, tuple[np.ndarray, float]] = {}
         ids = prompt_ids(reader.model, prompt.text)
         if example.inputs["input_ids"].tolist()[: len(ids)] != ids or example.rows[0] != len(ids) - 1:
             raise ValueError("the prompt is tokenized in another way than by whence.cite")
@@ -200,58 +203,61 @@ class Case:
         """Seconds of a forward pass over the whole prompt."""
 
     @property
-    def tokens(self) -> int:
-        return len(self.example.written)
+    def whole(self) -> range:
+        """All tokens of the answer."""
+        return range(len(self.example.written))
 
-    def log_p(self, kept: np.ndarray) -> np.ndarray:
+    def log_p(self, kept: np.ndarray, of: range | None = None) -> np.ndarray:
         """Of the answer on each choice of sources: (choice, source) to (choice,)."""
         missing = list({mask.tobytes(): mask for mask in kept if mask.tobytes() not in self._known}.values())
         if missing:
             texts = [cut(self.prompt.text, self.pieces, mask) for mask in missing]
             found = likely(self.reader.model, [prompt_ids(self.reader.model, t) for t in texts], self.example.written)
             for mask, value, seconds in zip(missing, *found, strict=True):
-                self._known[mask.tobytes()] = float(value), float(seconds)
-        return np.array([self._known[mask.tobytes()][0] for mask in kept])
+                self._known[mask.tobytes()] = value, float(seconds)
+        of = self.whole if of is None else of
+        return np.array([self._known[mask.tobytes()][0][of.start : of.stop].sum() for mask in kept])
 
     def seconds(self, kept: np.ndarray) -> float:
         """What these choices cost, each as often as it is there."""
         self.log_p(kept)
         return sum(self._known[mask.tobytes()][1] for mask in kept)
 
-    def scores(self, method: str) -> tuple[np.ndarray, float]:
+    def scores(self, method: str, of: range | None = None) -> tuple[np.ndarray, float]:
         """One score for each source, and the seconds that it took."""
         if method == "random":
             return np.random.default_rng([self.seed, 2]).standard_normal(len(self.pieces)), 0.0
         if method == "nearest":  # no explanation: the later it stands, the higher
             return np.arange(len(self.pieces), dtype=np.float64), 0.0
+        of = self.whole if of is None else of
         if method == "leave_one_out":
-            return self._left_out()
+            return self._left_out(of)
         if method.startswith("contextcite "):
-            return self._cited(int(method.split()[1]))
+            return self._cited(int(method.split()[1]), of)
         begin = time.perf_counter()
-        found = self.reader.scores(*self._aimed(method)).astype(np.float64)
+        found = self.reader.scores(*self._aimed(method, of)).astype(np.float64)
         seconds = time.perf_counter() - begin
         own = owners(self.prompt, self.example, self.pieces)
         return np.array([found[own == n].sum() for n in range(len(self.pieces))]), seconds
 
-    def _aimed(self, method: str) -> tuple[str, Example, Any]:
+    def _aimed(self, method: str, of: range) -> tuple[str, Example, Any]:
         """A method of `asking`, and the target: that of a trace, another score ("exact score=logit"), or `cite`'s."""
         if method == "cite":
-            return "exact", self.example, self.prompt.target(self.reader.model, self.example)(0, self.tokens)
+            return "exact", self.example, self.prompt.target(self.reader.model, self.example)(of.start, of.stop)
         name, _, score = method.partition(" score=")
-        return name, self.example, span(score=score) if score else None  # type: ignore[arg-type]
+        return name, self.example, span(of.start, of.stop, score=score or "margin")  # type: ignore[arg-type]
 
-    def _left_out(self) -> tuple[np.ndarray, float]:
+    def _left_out(self, of: range) -> tuple[np.ndarray, float]:
         """log p(answer | all) − log p(answer | all but one), for each."""
         kept = np.vstack([self.everything, ~np.eye(len(self.pieces), dtype=bool)])
-        whole, *less = self.log_p(kept)
+        whole, *less = self.log_p(kept, of)
         return whole - np.array(less), self.seconds(kept)
 
-    def _cited(self, ablations: int) -> tuple[np.ndarray, float]:
+    def _cited(self, ablations: int, of: range) -> tuple[np.ndarray, float]:
         kept = subsets(np.random.default_rng([self.seed, 0]), ablations, len(self.pieces))
-        log_p = self.log_p(kept)
+        log_p = self.log_p(kept, of)
         begin = time.perf_counter()
-        weights = surrogate(kept, log_p, self.tokens)
+        weights = surrogate(kept, log_p, len(of))
         return weights, self.seconds(kept) + time.perf_counter() - begin
 
     def held_apart(self, many: int) -> np.ndarray:

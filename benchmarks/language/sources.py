@@ -21,18 +21,23 @@ import torch
 
 from benchmarks.language.asking import Reader, cost, interval, ranked, shown
 from benchmarks.language.contextcite import every_subset, lds, top_drop
-from benchmarks.language.questions import Question, questions, says
+from benchmarks.language.questions import Question, questions, says, spelled
 from benchmarks.language.removal import ANSWER, METHODS, QUICK_METHODS, Case, answered, document_blocks
+from whence.results.units import tokens_reading
 from whence.verbs.cite import TASK, Prompt
 
 __all__ = ["DOCUMENTS", "METHODS", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
 
 DOCUMENTS = {"sources5": 5, "sources20": 20}
-MEASURES = {"first": "right document first", "lds": "LDS", "top1": "top-1 drop", "top3": "top-3 drop"}
-NOTE = """A document's score is the sum of its tokens'. *LDS* [ContextCite]: rank correlation of the kept documents'
-scores, summed, with the logit of the answer's probability, over random subsets of documents. *Top-k drop*:
-log-probability that the answer loses without the k documents of highest score. `nearest` knows only where a document
-stands."""
+MEASURES = {
+    "words": "right document first, for the right words", "first": "for the whole answer", "lds": "LDS",
+    "top1": "top-1 drop", "top3": "top-3 drop",
+}  # fmt: skip
+NOTE = """A document's score is the sum of its tokens'. *Right words*: those of the answer that SQuAD has; answers that
+have them often go on with a sentence of another document, and then come from both. *LDS* [ContextCite]: rank
+correlation of the kept documents' scores, summed, with the logit of the answer's probability, over random subsets of
+documents. *Top-k drop*: log-probability that the answer loses without the k documents of highest score. `nearest`
+knows only where a document stands."""
 HELD = 64
 """Subsets for LDS: all of them, where there are no more."""
 BASE = "exact"
@@ -45,6 +50,12 @@ class Answered(NamedTuple):
     question: Question
     answer: str
     case: Case
+
+    @property
+    def words(self) -> range:
+        """The tokens that the right words are in."""
+        pieces = self.case.reader.model.pieces_written(self.case.example)
+        return tokens_reading(spelled(self.question.answer, "".join(pieces)), pieces)
 
 
 def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], count: int) -> dict[str, Any]:
@@ -114,6 +125,7 @@ def judge(found: Answered, method: str, held: np.ndarray, made: dict[str, list[f
     case = found.case
     scores, seconds = case.scores(method)
     whole, *less = case.log_p(np.stack([case.everything, top_drop(scores, 1), top_drop(scores, 3)]))
+    made["words"].append(is_first(case.scores(method, found.words)[0], found.question.right))
     made["first"].append(is_first(scores, found.question.right))
     made["lds"].append(lds(scores, held, case.log_p(held)))
     made["top1"].append(float(whole - less[0]))
@@ -128,7 +140,7 @@ def _told(found: Answered) -> dict[str, Any]:
     whole, alone = case.log_p(np.stack([case.everything, ~case.everything]))
     return {
         "id": question.id, "answer": found.answer, "right": question.right, "near": list(question.near),
-        "tokens": case.example.count, "written": case.tokens, "forward": case.forward,
+        "tokens": case.example.count, "written": len(case.whole), "forward": case.forward,
         "log_p": float(whole), "log_p_without_documents": float(alone),
     }  # fmt: skip
 

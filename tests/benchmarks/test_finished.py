@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from benchmarks.language.answers import finished
-from benchmarks.language.mistaken import spelled
+from benchmarks.language.questions import spelled
 
 
 def test_the_right_words_are_a_sentence():

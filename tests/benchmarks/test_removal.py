@@ -71,7 +71,7 @@ def test_prompts_are_those_of_cite(reader, prompt):
     assert example.inputs["input_ids"].tolist() == [*ids, *example.written[:-1]]
 
 
-def test_likely_is_the_sum_of_log_probabilities(reader, prompt):
+def test_likely_is_the_log_probability_of_each_token(reader, prompt):
     """One by one, from all logits, against batches of several lengths."""
     model, written = reader.model, prompt.encoded(reader.model, ANSWER, 8).written
     prompts = [prompt_ids(model, text) for text in (prompt.text, "Short?", prompt.text[:90])]
@@ -80,10 +80,10 @@ def test_likely_is_the_sum_of_log_probabilities(reader, prompt):
         whole = torch.tensor([[*ids, *written]])
         with torch.no_grad():
             shares = model.module(input_ids=whole).logits.log_softmax(-1)[0]
-        expected.append(sum(shares[len(ids) - 1 + k, token].item() for k, token in enumerate(written)))
+        expected.append([shares[len(ids) - 1 + k, token].item() for k, token in enumerate(written)])
     for budget in (None, 1, 10_000):
         found, seconds = likely(model, prompts, written, budget)
-        assert found == pytest.approx(expected, abs=1e-3)  # float32 sums in another order
+        assert found == pytest.approx(np.array(expected), abs=1e-3)  # float32 sums in another order
         assert (seconds > 0).all()
 
 
@@ -92,7 +92,7 @@ def test_likely_in_half_precision(reader, prompt):
     written = prompt.encoded(reader.model, ANSWER, 8).written
     prompts = [prompt_ids(reader.model, text) for text in (prompt.text, "Short?")]
     exact, rough = (likely(one.model, prompts, written)[0] for one in (reader, half))
-    assert rough == pytest.approx(exact, rel=0.02)  # bfloat16 has 8 bits
+    assert rough == pytest.approx(exact, rel=0.05)  # bfloat16 has 8 bits
 
 
 def test_the_head_is_as_before(reader, prompt):
@@ -107,8 +107,20 @@ def test_leave_one_out(reader, prompt, case):
     without = prompt.text.replace("[2] A witty movie! Not bad.\n\n", "")
     ids = [prompt_ids(reader.model, text) for text in (prompt.text, without)]
     whole, less = likely(reader.model, ids, case.example.written)[0]
-    assert scores[1] == pytest.approx(whole - less, abs=1e-3)
+    assert scores[1] == pytest.approx((whole - less).sum(), abs=1e-3)
+    some, _ = case.scores("leave_one_out", range(1, 3))
+    assert some[1] == pytest.approx((whole - less)[1:3].sum(), abs=1e-3)
     assert seconds > 0
+
+
+@pytest.mark.parametrize("method", ["exact", "cite", "contextcite 8"])
+def test_scores_of_parts_of_an_answer_sum_to_those_of_it(case, method):
+    """Targets are sums over tokens, and the target of each part is the same in the whole; a Lasso is no sum."""
+    middle, end = len(case.whole) // 2, len(case.whole)
+    parts = [case.scores(method, part)[0] for part in (range(middle), range(middle, end))]
+    whole = case.scores(method)[0]
+    assert np.allclose(sum(parts), whole, atol=1e-3) == (method != "contextcite 8")
+    assert not np.allclose(parts[0], whole, atol=1e-3)
 
 
 def test_a_subset_is_run_once_and_costs_each_time(case):
