@@ -22,10 +22,12 @@ import torch
 import whence
 from training.names_and_years import Pair, later, receiver
 from whence.core.recipe import Recipe, recipes
+from whence.methods.partway import BESIDE, Partway
 from whence.methods.patching import RELP, TwoRuns
 from whence.models import AbstractAdapter
 from whence.results.bootstrap import estimate
 from whence.results.patched import pearson
+from whence.verbs.patch import largest
 
 __all__ = ["Asked", "correlations", "main"]
 
@@ -42,10 +44,12 @@ RECIPES = {
     "`attribution`, softmax at temperature 2": SOFT,
     "the same, slopes and gates held constant": SOFT.but(activation="slope", product="detach"),
 }
-PATH = "`integrated_gradients`"
+PATH, PARTWAY, CHECKED = "`integrated_gradients`", "`partway`", "`partway`, the ten largest run"
+LARGEST = 10
 SEED = 20_000_003
 """Of texts that neither training nor its test made."""
 RESAMPLES = 2000
+STEPS = 8
 
 
 class Asked(NamedTuple):
@@ -122,23 +126,27 @@ def correlations(model: AbstractAdapter, asked: Asked, kinds: tuple[str, ...], i
     """Method and kind of place to the correlation of estimates with the truth."""
     examples = [model.encode(text)[0][0] for text in (asked.clean, asked.corrupt)]
 
-    def runs(recipe: Recipe) -> TwoRuns:
-        return TwoRuns(model, *examples, asked.target, kinds=kinds, into=into, recipe=recipe)
+    def runs(recipe: Recipe, beside: tuple[str, ...] = ()) -> TwoRuns:
+        return TwoRuns(model, *examples, asked.target, kinds=kinds, beside=beside, into=into, recipe=recipe)
 
-    plain = runs(recipes["gi"])
+    plain = runs(recipes["gi"], BESIDE)
     truth = {kind: plain.true_effects(kind) for kind in kinds}
     found = {}
     for name, recipe in RECIPES.items():
         own = runs(recipe)
         found |= {(name, kind): pearson(own.estimated(kind), truth[kind]) for kind in kinds}
-    path = plain.along(kinds, 8)
-    return found | {(PATH, kind): pearson(path[kind], truth[kind]) for kind in kinds}
+    path, partway = plain.along(kinds, STEPS), Partway(plain, STEPS).effects(kinds)
+    for kind in kinds:
+        checked = np.where(largest(partway[kind], LARGEST), truth[kind], partway[kind])
+        for name, effects in ((PATH, path[kind]), (PARTWAY, partway[kind]), (CHECKED, checked)):
+            found[name, kind] = pearson(effects, truth[kind])
+    return found
 
 
 def table(found: list[Found], kinds: tuple[str, ...]) -> str:
     """Means over prompts with their intervals."""
     lines = [f"| method | {' | '.join(kinds)} |", f"|---|{'---|' * len(kinds)}"]
-    for method in (*RECIPES, PATH):
+    for method in (*RECIPES, PATH, PARTWAY, CHECKED):
         cells = []
         for kind in kinds:
             values = np.array([[one[method, kind]] for one in found])

@@ -86,7 +86,7 @@ class Straight(written_out.Layer):
 
 
 @pytest.mark.parametrize("into", ["clean", "corrupt"])
-@pytest.mark.parametrize("method", ["relp", "attribution", "integrated_gradients"])
+@pytest.mark.parametrize("method", ["partway", "relp", "attribution", "integrated_gradients"])
 def test_estimates_are_the_truth_in_a_linear_model(stream, method, into):
     torch.manual_seed(1)
     stream.layers = torch.nn.ModuleList(Straight() for _ in range(2)).double()
@@ -98,7 +98,7 @@ def test_estimates_are_the_truth_in_a_linear_model(stream, method, into):
     assert np.nanmax(np.abs(found.truth)) > 0.01
 
 
-@pytest.mark.parametrize("method", ["relp", "attribution", "exact", "integrated_gradients"])
+@pytest.mark.parametrize("method", ["partway", "relp", "attribution", "exact", "integrated_gradients"])
 @pytest.mark.parametrize("name", MODELS)
 def test_the_edges_that_leave_a_node_sum_to_what_the_node_does(name, method):
     model = (copy.deepcopy(MODELS[name]()).double().eval(), small.wordpiece())

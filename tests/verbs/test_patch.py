@@ -14,6 +14,7 @@ import transformers
 
 import whence
 from tests import small
+from tests.reference.partway import partway
 from whence.core.overwriting import Overwrite
 from whence.core.recipe import recipes
 from whence.errors import InputError, ModelError, OptionError, UnknownNameError
@@ -129,7 +130,7 @@ def straight():
 
 
 @pytest.mark.parametrize("into", ["clean", "corrupt"])
-@pytest.mark.parametrize("method", ["relp", "attribution", "integrated_gradients", "attn_lrp"])
+@pytest.mark.parametrize("method", ["partway", "relp", "attribution", "integrated_gradients", "attn_lrp"])
 def test_estimates_are_the_truth_in_a_linear_model(straight, method, into):
     clean, corrupt = torch.tensor([[1, 2, 3, 4]]), torch.tensor([[1, 5, 3, 6]])
     found = whence.patch(straight, clean, corrupt, target=0, at="layers", method=method, truth=True, into=into)
@@ -187,7 +188,8 @@ def test_masks_are_made_for_one_batch_at_a_time(monkeypatch):
     assert all(held == shown for held, shown in sizes)
 
 
-def test_one_pass_of_a_path_is_held_at_a_time(monkeypatch):
+@pytest.mark.parametrize("method", ["integrated_gradients", "partway"])
+def test_one_pass_of_a_path_is_held_at_a_time(monkeypatch, method):
     passes, alive, crossed = [], [], TwoRuns._crossed
 
     def watched(runs, *args):
@@ -199,7 +201,7 @@ def test_one_pass_of_a_path_is_held_at_a_time(monkeypatch):
 
     monkeypatch.setattr(TwoRuns, "_crossed", watched)
     monkeypatch.setattr(TwoRuns, "estimated", lambda *_: pytest.fail("the estimate of one pass is not asked for"))
-    whence.patch(made("llama"), CLEAN, CORRUPT, method="integrated_gradients", steps=4)
+    whence.patch(made("llama"), CLEAN, CORRUPT, method=method, steps=4)
     assert max(alive) <= 2  # both runs
 
 
@@ -298,3 +300,36 @@ def test_heads_in_windows_are_not_taken_for_heads():
     clean, corrupt = ({"pixel_values": torch.rand(1, 3, 32, 32)} for _ in range(2))
     with pytest.raises(ModelError, match="windows"):
         whence.patch(net, clean, corrupt, target=0, at="heads", method="attribution")
+
+
+@pytest.mark.parametrize("into", ["clean", "corrupt"])
+@pytest.mark.parametrize("name", ["llama", "gpt2"])
+def test_partway_is_the_path_as_far_as_each_place_goes(name, into):
+    module, tokenizer = made(name)
+    ids = tuple(tokenizer(text, return_tensors="pt")["input_ids"] for text in (CLEAN, CORRUPT))
+    names = {kind: MODULES[name, kind] for kind in KINDS}
+    wanted = partway(
+        module,
+        names,
+        ids if into == "clean" else ids[::-1],
+        lambda logits: logits[0, -1, 7],
+        steps=3,
+        heads=4,
+        layers=2,
+    )
+    found = whence.patch((module, tokenizer), CLEAN, CORRUPT, target=7, at=KINDS, method="partway", steps=3, into=into)
+    for one in found:
+        assert np.abs(wanted[one.kind]).max() > 1e-3
+        # the reference takes means over 4,000 points of what is straight between few
+        np.testing.assert_allclose(one.effects, wanted[one.kind], rtol=1e-6, atol=1e-9)
+    assert found[0].method == "partway"
+    assert found[0].options == {"steps": 3}
+
+
+def test_what_was_run_stands_in_place_of_its_estimate():
+    found = whence.patch(made("llama"), CLEAN, CORRUPT, target=7, at="mlps", truth=3)
+    run = ~np.isnan(found.truth)
+    assert run.sum() == 3
+    np.testing.assert_array_equal(found.checked[run], found.truth[run])
+    np.testing.assert_array_equal(found.checked[~run], found.effects[~run])
+    assert whence.patch(made("llama"), CLEAN, CORRUPT, target=7).checked.shape == (2, 4)

@@ -22,8 +22,8 @@ def patch(
     target: Target = None,
     at: Annotated[str, typer.Option(help="heads, mlps, attentions, layers or edges.")] = "heads",
     method: Annotated[
-        str, typer.Option(help="relp, attribution, integrated_gradients, activation (the truth), or a recipe.")
-    ] = "relp",
+        str, typer.Option(help="partway, integrated_gradients, attribution, relp, activation (the truth), or a recipe.")
+    ] = "partway",
     into: Annotated[str, typer.Option(help="The run that is patched: clean or corrupt.")] = "clean",
     truth: Annotated[bool, typer.Option("--truth", help="Run the model for each place as well.")] = False,
     truth_of: Annotated[

@@ -71,17 +71,17 @@ class Edges:
 
     def estimated(self) -> np.ndarray:
         """(source, sink), NaN where no edge is."""
-        return self._weights(self.runs.here, None)
+        return self.weights(self.runs.here, None, self.moved())
 
     def along(self, steps: int) -> np.ndarray:
         """The same with mean gradients between the embeddings of both inputs."""
-        return self.runs.mean_along(steps, lambda seen, change: {EDGES: self._weights(seen, change)})[EDGES]
+        moved = self.moved()
+        return self.runs.mean_along(steps, lambda seen, change: {EDGES: self.weights(seen, change, moved)})[EDGES]
 
-    def _weights(self, slopes: Crossing, change: Change | None) -> np.ndarray:
+    def weights(self, slopes: Crossing, change: Change | None, moved: list[list[Tensor]]) -> np.ndarray:
         """(other − own) · gradient along each edge, at the point that `change` leads to."""
         runs = self.runs
         batch = runs.model.collate([runs.example], [runs.aim])
-        moved = self._moved()
         found = np.full((len(self.sources), len(self.sinks)), np.nan)
         with (
             in_the_open(runs.model.module),
@@ -117,7 +117,7 @@ class Edges:
             at += len(level)
         return row
 
-    def _moved(self) -> list[list[Tensor]]:
+    def moved(self) -> list[list[Tensor]]:
         """other − own, of the embeddings and then of every place."""
         runs = self.runs
         other = "corrupt" if runs.into == "clean" else "clean"

@@ -7,6 +7,7 @@ With a the activation of a place in the run that is patched, b that of the other
     attribution            (b − a) · ∂f/∂a                               [attribution patching, Nanda 2023; Syed 2023]
     integrated_gradients   (b − a) · mean_k ∂f/∂a at embeddings on the way from the one text to the other
                                                                          [EAP-IG, Hanna et al. 2024]
+    partway                the same as far as each place goes itself     [`methods.partway`]
 
 An estimate costs two passes there and back for all places together, the truth a forward pass for each. What one place
 sends to another is in `methods.edges`.
@@ -39,19 +40,20 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.targets import Term
 from whence.progress import track
 
-__all__ = ["EDGES", "ESTIMATES", "NODES", "TRUTH", "TwoRuns", "recipe_of"]
+__all__ = ["EDGES", "ESTIMATES", "NODES", "PARTWAY", "TRUTH", "TwoRuns", "recipe_of", "stacked"]
 
 RELP = recipes["exact"].but(name="relp", softmax="gradient")
 """Slopes of activations, halves of products and norms held constant, as in LRP; attention is left its gradient. With
 attention held constant, as in `exact`, a place that acts through queries or keys alone has no effect at all: the head
 that says which token came before, in every induction circuit."""
 PATH = "integrated_gradients"
+PARTWAY = "partway"
 TRUTH = "activation"
 DEFAULT = "lrp"
 EDGES = "edges"
 NODES = ("heads", "mlps")
 """What edges lead from and to, besides the input and the target."""
-ESTIMATES = {"relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
+ESTIMATES = {PARTWAY: recipes["gi"], "relp": RELP, "attribution": recipes["gi"], PATH: recipes["gi"]}
 """Methods that estimate, and the recipe of each. Any other recipe is one too."""
 
 
@@ -82,11 +84,13 @@ class TwoRuns:
         choice: Any = None,
         *,
         kinds: Sequence[str],
+        beside: Sequence[str] = (),
         into: str = "clean",
         recipe: Recipe = RELP,
     ):
         self.model, self.recipe, self.into = model, recipe, into
-        self.kinds = tuple(dict.fromkeys(own for kind in kinds for own in (NODES if kind == EDGES else (kind,))))
+        asked = (own for kind in (*kinds, *beside) for own in (NODES if kind == EDGES else (kind,)))
+        self.kinds = tuple(dict.fromkeys(asked))
         clean, self.aim = model.aim(clean, choice)
         corrupt, _ = model.aim(corrupt, choice)
         _check_alike(clean, corrupt)
@@ -155,24 +159,34 @@ class TwoRuns:
         return self.mean_along(steps, lambda seen, _: {kind: self._effects(kind, seen) for kind in kinds})
 
     def mean_along(
-        self, steps: int, effects: Callable[[Crossing, Change], dict[str, np.ndarray]]
+        self, steps: int, effects: Callable[[Crossing, Change | None], dict[str, np.ndarray]]
     ) -> dict[str, np.ndarray]:
         """The mean of effects at `steps` points between the embeddings of both inputs, from the pass at each."""
-        ends = [self.leaves(run) for run in ("clean", "corrupt")]
-        own, other = ends if self.into == "clean" else ends[::-1]
-
-        def effects_at(share: float) -> dict[str, np.ndarray]:
-            def between(leaf: Leaf, number: int) -> Tensor:
-                return torch.lerp(own[number], other[number], share).to(leaf.tensor)
-
-            return effects(self._crossed(self.into, between), between)
-
-        # Effects of each point are added up, so that no more than one pass is held at a time.
         total: dict[str, Any] = defaultdict(float)
-        for step in track(range(steps), PATH, steps):
-            for kind, found in effects_at((step + 0.5) / steps).items():
+
+        def add(_: int, seen: Crossing, change: Change | None) -> None:
+            for kind, found in effects(seen, change).items():
                 total[kind] = total[kind] + found / steps
+
+        self.walk([(step + 0.5) / steps for step in range(steps)], add, PATH)
         return total
+
+    def walk(self, points: Sequence[float], visit: Callable[[int, Crossing, Change | None], None], name: str) -> None:
+        """Visit points on the way from the embeddings of the patched run, at 0, to those of the other, at 1: the number
+        of a point, the pass there, and what leads to it. No more than one pass is held at a time, besides both runs."""
+        ends = {0.0: self.here, 1.0: self.other}
+        for n, share in enumerate(track(points, name, len(points))):
+            change = self.between(share) if share else None
+            visit(n, ends[share] if share in ends else self._crossed(self.into, change), change)
+
+    def between(self, share: float) -> Change:
+        """Embeddings on the way from those of the patched run to those of the other."""
+        own, other = (self.leaves(run) for run in (self.into, "corrupt" if self.into == "clean" else "clean"))
+
+        def change(leaf: Leaf, number: int) -> Tensor:
+            return torch.lerp(own[number], other[number], share).to(leaf.tensor)
+
+        return change
 
     def leaves(self, run: str) -> list[Tensor]:
         """What the model looks up for one of the inputs."""
@@ -190,7 +204,7 @@ class TwoRuns:
             moved = widened(own.parted(other.value)) - widened(own.parted(own.value))
             gradient = 0.0 if slope.gradient is None else widened(own.parted(slope.gradient))
             rows.append((moved * gradient).sum(1).cpu().double().numpy())
-        return _stacked(rows)
+        return stacked(rows)
 
     # -- the truth -------------------------------------------------------------------------------------------
 
@@ -204,7 +218,7 @@ class TwoRuns:
         parts = [len(row) for row in moved]
         # What is equal in both runs has no effect: in a causal model, all before the first word that differs.
         cells = [(place, part) for place, row in enumerate(moved) for part, differs in enumerate(row) if differs]
-        found = _stacked([np.zeros(count) for count in parts])
+        found = stacked([np.zeros(count) for count in parts])
         if only is not None:
             cells = [cell for cell in cells if only[cell]]
             found[~only] = np.nan
@@ -273,7 +287,7 @@ def _check_alike(clean: Example, corrupt: Example) -> None:
         raise InputError("the clean and the corrupt input are the same to the model: change the word that decides")
 
 
-def _stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
+def stacked(rows: Sequence[np.ndarray]) -> np.ndarray:
     """Rows of different lengths as one array, NaN behind the shorter ones."""
     made = np.full((len(rows), max(map(len, rows))), np.nan)
     for n, row in enumerate(rows):

@@ -92,6 +92,11 @@ class Patching(Drawn):
         return -self.effects if self.into == "clean" else self.effects
 
     @property
+    def checked(self) -> np.ndarray:
+        """Effects, by true patching where the model was run."""
+        return self.effects if self.truth is None else np.where(np.isnan(self.truth), self.effects, self.truth)
+
+    @property
     def by_layer(self) -> np.ndarray:
         """Effects summed over heads or tokens, one for each place; of edges, over all that leave a place."""
         return np.asarray(np.nansum(self.effects, axis=1))

@@ -10,14 +10,15 @@ import numpy as np
 from whence.core.recipe import Recipe
 from whence.errors import InputError
 from whence.methods.edges import Edges
-from whence.methods.patching import EDGES, PATH, TRUTH, TwoRuns, recipe_of
+from whence.methods.partway import BESIDE, Partway
+from whence.methods.patching import EDGES, PARTWAY, PATH, TRUTH, TwoRuns, recipe_of
 from whence.models.example import Example
 from whence.models.loading import load
 from whence.options import Count, check
 from whence.results import Patching
 from whence.stamp import versions
 
-__all__ = ["patch"]
+__all__ = ["largest", "patch"]
 
 At = Literal["heads", "mlps", "attentions", "layers", "edges"]
 Run = Literal["clean", "corrupt"]
@@ -32,7 +33,7 @@ def patch(
     *,
     target: Any = None,
     at: At | Sequence[At] = "heads",
-    method: str | Recipe = "relp",
+    method: str | Recipe = PARTWAY,
     into: Run = "clean",
     truth: bool | int = False,
     steps: int = 8,
@@ -52,12 +53,13 @@ def patch(
         target: as in `explain`; decided on the clean input, and the same for both.
         at: "heads" (each head, at all tokens), "mlps", "attentions" or "layers" (what they give, at each token), or
             "edges": what the input, a head or an MLP sends directly to a later head, an MLP or the target.
-        method: "relp" (Δ activation · gradient under LRP), "attribution" (plain gradient), "integrated_gradients" (mean
-            gradient between both inputs), any recipe, or "activation": the model is run for each place, the truth.
+        method: "partway" (Δ activation · mean gradient on the way from one input to the other, as far as the place
+            goes itself), "integrated_gradients" (all the way), "attribution" (the gradient at the start), "relp" (the
+            gradient under LRP), any recipe, or "activation": the model is run for each place, the truth.
         into: the run that is patched: "clean" (noising), or "corrupt", into which clean activations go (denoising).
         truth: run the model for each place as well, and say how well the estimate correlates; a number: for so many of
             the largest estimates alone.
-        steps: of "integrated_gradients", points between the inputs.
+        steps: of "partway" and "integrated_gradients", points between the inputs.
     """
     several = isinstance(at, Iterable) and not isinstance(at, str)
     kinds: list[Any] = list(at) if several else [at]
@@ -72,7 +74,7 @@ def patch(
     adapter = load(model)
     runs = TwoRuns(
         adapter, _single(adapter, clean, "clean"), _single(adapter, corrupt, "corrupt"), target,
-        kinds=list(dict.fromkeys(kinds)), into=into, recipe=recipe,
+        kinds=list(dict.fromkeys(kinds)), beside=BESIDE if method == PARTWAY else (), into=into, recipe=recipe,
     )  # fmt: skip
     asked = method.name if isinstance(method, Recipe) else method
     names = {run: tuple(name for part in e.parts for name in part.names) for run, e in runs.examples.items()}
@@ -84,19 +86,17 @@ def patch(
         "clean_score": runs.seen["clean"].target,
         "corrupt_score": runs.seen["corrupt"].target,
         "into": into,
-        "options": {"steps": steps} if asked == PATH else {} if asked == TRUTH else {"recipe": recipe.name},
+        "options": {"steps": steps} if asked in (PATH, PARTWAY) else {} if asked == TRUTH else {"recipe": recipe.name},
         "stamp": {**adapter.facts(), **versions()},
     }
     places = [kind for kind in kinds if kind != EDGES]
-    found = runs.along(places, steps) if asked == PATH and places else {kind: runs.estimated(kind) for kind in places}
     edges = Edges(runs) if EDGES in kinds else None
-    if edges is not None:
-        found[EDGES] = edges.along(steps) if asked == PATH else edges.estimated()
+    found = _estimated(runs, places, edges, asked, steps)
     made = []
     for kind in kinds:
         true = None
         if asked == TRUTH or truth is not False:
-            only = _largest(found[kind], None if asked == TRUTH or truth is True else int(truth))
+            only = largest(found[kind], None if asked == TRUTH or truth is True else int(truth))
             if kind != EDGES or edges is None:
                 true = runs.true_effects(kind, only=only, progress=progress)
             else:
@@ -107,6 +107,19 @@ def patch(
         own = _names_of(edges) if kind == EDGES else {"layers": tuple(place.layer or 0 for place in runs.here.of(kind))}
         made.append(Patching(effects=effects, kind=kind, truth=None if truth is False else true, **own, **shared))
     return made if several else made[0]
+
+
+def _estimated(
+    runs: TwoRuns, places: Sequence[str], edges: Edges | None, asked: str, steps: int
+) -> dict[str, np.ndarray]:
+    """Effects of every kind of place, and of edges."""
+    if asked == PARTWAY:
+        return Partway(runs, steps).effects(places, edges)
+    along = asked == PATH
+    found = runs.along(places, steps) if along and places else {kind: runs.estimated(kind) for kind in places}
+    if edges is not None:
+        found[EDGES] = edges.along(steps) if along else edges.estimated()
+    return found
 
 
 def _single(adapter: Any, item: Any, which: str) -> Example:
@@ -126,7 +139,7 @@ def _names_of(edges: Edges | None) -> dict[str, Any]:
     }
 
 
-def _largest(estimate: np.ndarray, count: int | None) -> np.ndarray:
+def largest(estimate: np.ndarray, count: int | None) -> np.ndarray:
     """Where the `count` largest estimates are; all of them where no number is given."""
     known: np.ndarray = np.isfinite(estimate)
     if count is None or count >= known.sum():
@@ -140,6 +153,5 @@ def _largest(estimate: np.ndarray, count: int | None) -> np.ndarray:
 def _check_feasible(count: int) -> None:
     if count > MOST_EDGES:
         raise InputError(
-            f"the model has {count:,} edges, and the truth is a run for each: method='relp' with truth=100 runs the "
-            "hundred largest"
+            f"the model has {count:,} edges, and the truth is a run for each: truth=100 runs the hundred largest"
         )
