@@ -18,19 +18,20 @@ import numpy as np
 import torch
 
 import whence
-from benchmarks.patching import RECIPES, SEED, made_up
+from benchmarks.patching import PARTWAY, PATH, RECIPES, SEED, STEPS, made_up
 from training.names_and_years import later, receiver
 from training.planted import CIRCUIT, EDGES, Induction, question
 from whence.core.recipe import recipes
 from whence.evaluation.circuits import SHARES, auroc, circuit_of, cmd, cpr, faithfulness
 from whence.methods.edges import Edges
+from whence.methods.partway import BESIDE, Partway
 from whence.methods.patching import TwoRuns
 from whence.results.bootstrap import Estimate, estimate
 
 __all__ = ["Judged", "judged", "judged_edges", "main"]
 
-PATH, TRUTH, CHANCE = "`integrated_gradients`", "true patching", "random"
-STEPS, RESAMPLES = 8, 1000
+TRUTH, CHANCE = "true patching", "random"
+RESAMPLES = 1000
 
 
 class Judged(NamedTuple):
@@ -51,8 +52,9 @@ def judged(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndarray | 
         for name, recipe in RECIPES.items():
             runs = TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipe)
             importance.setdefault(name, []).append(-runs.estimated("heads"))
-        plain.append(TwoRuns(model, *pair, target, kinds=["heads"], recipe=recipes["gi"]))
+        plain.append(TwoRuns(model, *pair, target, kinds=["heads"], beside=BESIDE, recipe=recipes["gi"]))
         importance.setdefault(PATH, []).append(-plain[-1].along(["heads"], STEPS)["heads"])
+        importance.setdefault(PARTWAY, []).append(-Partway(plain[-1], STEPS).effects(["heads"])["heads"])
         importance.setdefault(TRUTH, []).append(-plain[-1].true_effects("heads"))
     count = importance[TRUTH][0].size
     shares = [n / count for n in range(count + 1)]
@@ -73,8 +75,9 @@ def judged_edges(model: Any, asked: list[tuple[Any, Any, Any]], planted: np.ndar
         for name, recipe in RECIPES.items():
             runs = TwoRuns(model, *pair, target, kinds=["edges"], recipe=recipe)
             importance.setdefault(name, []).append(-Edges(runs).estimated())
-        plain.append(Edges(TwoRuns(model, *pair, target, kinds=["edges"], recipe=recipes["gi"])))
+        plain.append(Edges(TwoRuns(model, *pair, target, kinds=["edges"], beside=BESIDE, recipe=recipes["gi"])))
         importance.setdefault(PATH, []).append(-plain[-1].along(STEPS))
+        importance.setdefault(PARTWAY, []).append(-Partway(plain[-1].runs, STEPS).effects([], plain[-1])["edges"])
         importance.setdefault(TRUTH, []).append(-plain[-1].true_effects(np.isfinite(importance[PATH][-1])))
     return _rows(importance, lambda keep: np.stack([edges.scored(keep) for edges in plain]), SHARES, planted)
 
@@ -124,6 +127,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--model", help="a folder of training/train_ioi.py")
     parser.add_argument("--prompts", type=int, default=20)
+    parser.add_argument("--seed", type=int, default=SEED, help="of the texts for --model")
     options = parser.parse_args()
     for sharp in (4.0, 8.0):
         draw = random.Random(SEED)
@@ -137,7 +141,7 @@ def main() -> None:
     if options.model:
         model = whence.load(options.model)
         for title, make in (("who gets it", receiver), ("which year is later", later)):
-            found = [tuple(one) for one in made_up(model, make, options.prompts)]
+            found = [tuple(one) for one in made_up(model, make, options.prompts, options.seed)]
             print(f"{title}, heads:\n\n{table(judged(model, found))}\n", flush=True)
             print(f"{title}, edges:\n\n{table(judged_edges(model, found))}\n", flush=True)
 

@@ -1,9 +1,11 @@
 """Does `whence serve` stay as it is? A bounded load for a long time, with memory and waits as it goes.
 
     nice -n 19 python -m benchmarks.soak --minutes 60 --rate 4
+    python -m benchmarks.soak --minutes 60 --clients 16
 
 Starts a server of its own at a free port of the loopback address and ends it. Requests come at a rate, whoever has to
-wait: in turn explanations by two methods, attention, figures, requests that are refused, and clients that leave before
+wait; or from so many clients that each ask again as soon as they are answered, which is all that the server can do. In
+turn explanations by two methods, attention, figures, requests that are refused, and clients that leave before
 they are answered. A row of the table for each part of the time.
 """
 
@@ -87,20 +89,23 @@ def handles(number: int) -> int:
     return len(list(Path(f"/proc/{number}/fd").iterdir()))
 
 
-async def soak(port: int, number: int, seconds: float, rate: float) -> None:
+async def soak(port: int, number: int, seconds: float, rate: float, clients: int) -> None:
     tasks: set[asyncio.Task[None]] = set()
     begun, spent, sent, held = time.monotonic(), processor(number), 0, 0
     while (passed := time.monotonic() - begun) < seconds:
         part, ends = Part(), min(seconds, (passed // PART + 1) * PART)
         while time.monotonic() - begun < ends:
-            if len(tasks) < MOST_WAITING:
+            if len(tasks) < (clients or MOST_WAITING):
                 task = asyncio.create_task(answered(port, sent, part))
                 tasks.add(task)
                 task.add_done_callback(tasks.discard)
                 sent += 1
+            elif clients:
+                await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
             else:
                 held += 1  # the machine is too busy for the rate: not sent, and said
-            await asyncio.sleep(max(0.0, (sent + held) / rate - (time.monotonic() - begun)))
+            if not clients:
+                await asyncio.sleep(max(0.0, (sent + held) / rate - (time.monotonic() - begun)))
         now = processor(number)
         told = ", ".join(f"{k}: {v:,}" for k, v in sorted(part.statuses.items(), key=str))
         print(
@@ -117,13 +122,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--minutes", type=float, default=60, help=f"{MOST_MINUTES} at most")
     parser.add_argument("--rate", type=float, default=4, help=f"requests per second, {MOST_RATE} at most")
+    parser.add_argument("--clients", type=int, default=0, help=f"full load, not a rate; {MOST_WAITING} at most")
     chosen = parser.parse_args()
     seconds, rate = 60 * min(chosen.minutes, MOST_MINUTES), min(chosen.rate, MOST_RATE)
     with server("--queue", str(MOST_WAITING)) as (port, number):
         print(f"memory at the start: {memory(number)} MB, {handles(number)} files")
         print("| minutes | requests (status: count) | half within, ms | p99, ms | memory, MB | files | processor, s |")
         print("|---|---|---|---|---|---|---|")
-        asyncio.run(soak(port, number, seconds, rate))
+        asyncio.run(soak(port, number, seconds, rate, min(chosen.clients, MOST_WAITING)))
 
 
 if __name__ == "__main__":
