@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["Phrase", "percent", "verdict"]
+__all__ = ["Phrase", "percent", "reasons", "verdict"]
 
 Kind = Literal["", "said", "target", "for", "against"]
 MOST = 3
@@ -21,7 +21,9 @@ NEARLY = 0.5
 NOTABLE = 0.2
 """Of the strongest reason on the other side: what has less does not pull."""
 EDGES = ".,;:!?\"'()[]{}`´…–—-«»“”‘’"
-DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "centre", "right")
+DOWN = {3: ("top", "middle", "bottom"), 2: ("top", "bottom"), 1: ("middle",)}
+ACROSS = {3: ("left", "centre", "right"), 2: ("left", "right"), 1: ("centre",)}
+"""Names of the parts of a picture that is cut into so many."""
 
 
 class Phrase(NamedTuple):
@@ -107,20 +109,26 @@ def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
     scores: list[float] = []
     for one in exp.apart():
         own = one.laid_out()
-        found = _of_picture(own) if own.is_image else _of_text(own)
-        for name, score in found:
+        values = own.scores.reshape(-1).astype(np.float64)
+        for name, places in reasons(own):
             names.append(name)
-            scores.append(float(np.nan_to_num(score)))
+            scores.append(float(np.nansum(values[places])))
     return names, np.array(scores)
 
 
-def _of_text(exp: Explanation) -> list[tuple[str, float]]:
+def reasons(exp: Explanation) -> list[tuple[str, list[int]]]:
+    """What of one input can be a reason, and its features: words (or tokens) that are not special, thirds of a picture
+    each way, tenths of a sound."""
+    return _of_picture(exp) if exp.is_image else _of_text(exp)
+
+
+def _of_text(exp: Explanation) -> list[tuple[str, list[int]]]:
     if exp.word_ids and exp.tokens and len(exp.word_ids) == len(exp.tokens):
-        found = [(w.text, w.score) for w in exp.words() if not (exp.special and exp.special[w.tokens[0]])]
+        found = [(w.text, list(w.tokens)) for w in exp.words() if not (exp.special and exp.special[w.tokens[0]])]
     else:
         kept = [n for n in range(len(exp)) if not (exp.special and exp.special[n])]
-        found = [(exp.feature(n), float(exp.scores.reshape(-1)[n])) for n in kept]
-    return [(_bare(text), score) for text, score in found]
+        found = [(exp.feature(n), [n]) for n in kept]
+    return [(_bare(text), places) for text, places in found]
 
 
 def _bare(text: str) -> str:
@@ -134,15 +142,16 @@ def _bare(text: str) -> str:
     return (sign if sign == "-" else "") + bare or text.strip() or "white space"
 
 
-def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
+def _of_picture(exp: Explanation) -> list[tuple[str, list[int]]]:
     """Thirds of a picture each way, or tenths of a sound: single patches mean nothing to people."""
     rows, columns = exp.scores.shape
+    numbers = np.arange(rows * columns).reshape(rows, columns)
     if exp.parts and exp.parts[0].kind == "frame":
         bins = min(10, columns)
         edges = [round(n * columns / bins) for n in range(bins + 1)]
         seconds = exp.parts[0].seconds
         return [
-            (f"{a * seconds:.2f}–{b * seconds:.2f} s", float(np.nansum(exp.scores[:, a:b]))) for a, b in pairwise(edges)
+            (f"{a * seconds:.2f}–{b * seconds:.2f} s", numbers[:, a:b].reshape(-1).tolist()) for a, b in pairwise(edges)
         ]
     down, across = min(3, rows), min(3, columns)
     made = []
@@ -150,21 +159,20 @@ def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
         for j in range(across):
             r = slice(round(i * rows / down), round((i + 1) * rows / down))
             c = slice(round(j * columns / across), round((j + 1) * columns / across))
-            made.append((_place(i, j, down, across), float(np.nansum(exp.scores[r, c]))))
+            made.append((_place(i, j, down, across), numbers[r, c].reshape(-1).tolist()))
     return made
 
 
 def _place(i: int, j: int, down: int, across: int) -> str:
     """Where a part of a picture is.
 
-    >>> _place(0, 2, 3, 3), _place(1, 1, 3, 3), _place(1, 0, 3, 3)
-    ('the top right', 'the centre', 'the left')
+    >>> _place(0, 2, 3, 3), _place(1, 1, 3, 3), _place(1, 0, 3, 3), _place(1, 0, 2, 2), _place(0, 0, 1, 1)
+    ('the top right', 'the centre', 'the left', 'the bottom left', 'the whole')
     """
-    names = [DOWN[i] if down == 3 else "", ACROSS[j] if across == 3 else ""]
-    if names == ["middle", "centre"]:
-        return "the centre"
-    kept = [name for name in names if name and name not in ("middle", "centre")]
-    return "the " + " ".join(kept) if kept else "the whole"
+    if down == across == 1:
+        return "the whole"
+    kept = [name for name in (DOWN[down][i], ACROSS[across][j]) if name not in ("middle", "centre")]
+    return "the " + " ".join(kept) if kept else "the centre"
 
 
 def _named(names: list[str], scores: np.ndarray, order: np.ndarray, most: float) -> list[str]:

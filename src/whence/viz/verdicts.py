@@ -26,6 +26,7 @@ from whence.results.concept_scores import TCAV
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation_files import shown
 from whence.results.tuning import Tuning
+from whence.results.verdict import reasons
 from whence.viz.axes import number, signed
 from whence.viz.citing import from_none
 from whence.viz.passages import WRITTEN, amounts, named, strongest
@@ -72,9 +73,27 @@ def _sides(trace: Trace) -> dict[str, float]:
 
 @verdict.register
 def _(pair: Pair) -> str:
-    found = [(i, j) for i, j in pair.strongest(2) if pair.matrix[i, j] > 0]
-    goes = [f"{_quoted(pair.left.feature(i))} goes with {_quoted(pair.right.feature(j))}" for i, j in found]
-    because = f", mainly because {together(goes)}" if goes else ""
+    """Words and thirds of a picture are named, as in the sentence of an explanation."""
+    one, two = (reasons(side.laid_out()) for side in (pair.left, pair.right))
+    wide = np.nan_to_num(pair.matrix.astype(np.float64))
+    sums = np.array([[wide[np.ix_(rows, columns)].sum() for _, columns in two] for _, rows in one])
+    way = -1 if pair.score < 0 else 1
+    cells = way * sums.reshape(-1)
+    found = [divmod(int(n), len(two)) for n in np.argsort(-cells, kind="stable")[:2] if cells[n] > 0]
+    seen = [side.is_image for side in (pair.left, pair.right)]
+    which = ("the first picture", "the second") if all(seen) else ("the picture", "the picture")
+    names = [
+        [f"{name} of {of}" if picture else _quoted(name) for name, _ in side]
+        for side, picture, of in zip((one, two), seen, which, strict=True)
+    ]
+    goes = [
+        f"{names[0][i]} {'goes with' if way > 0 else 'and'} {names[1][j]}{'' if way > 0 else ' pull apart'}"
+        for i, j in found
+    ]
+    none = (
+        f"; no two parts of them {'go together' if way > 0 else 'pull apart'}, it comes from the model's own constants"
+    )
+    because = f", mainly because {together(goes)}" if goes else none
     return f"Their {pair.measure} similarity is {number(pair.score)}{because}."
 
 

@@ -5,8 +5,8 @@ import { composer } from "/static/composer.js";
 import { listen } from "/static/dropping.js";
 import { explaining } from "/static/explaining.js";
 import { content, take } from "/static/files.js";
-import { MISSING, READS } from "/static/kinds.js";
-import { pairs } from "/static/pairs.js";
+import { MISSING, readsOf, sees, SIDES, sidesOf } from "/static/kinds.js";
+import { pairing } from "/static/pairs.js";
 import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
 import { problem, quiet } from "/static/status.js";
@@ -23,6 +23,10 @@ const state = {
   text: "",
   pair: "",
   image: null,
+  pair_image: null,
+  sides: null, // what the sides of a pair are, where they may be images
+  looked: 0, // the side of a pair whose attention is looked at
+  measure: "", // how the two are compared; nothing for the model's own
   sound: null,
   methods: [],
   target: "",
@@ -34,17 +38,29 @@ const state = {
 let info = null;
 let form = null;
 let explained = null; // the explain view
+let paired = null; // the same where two inputs are compared
 
-const kind = () => info.models.find((m) => m.name === state.model).kind;
+const model = () => info.models.find((m) => m.name === state.model);
+const kind = () => model().kind;
+const asking = () => (kind() === "pair" ? paired : explained);
 
 /** The input as the server takes it, or what is missing. */
 async function input() {
   const given = { model: state.model };
-  for (const name of READS[kind()]) {
-    if (!state[name]?.trim()) throw MISSING[name];
-    given[name] = name === "text" || name === "pair" ? state[name] : await content(state[name]);
-  }
+  for (const name of readsOf(model(), state.sides)) given[name] = await part(name);
   return given;
+}
+
+async function part(name) {
+  if (!state[name]?.trim()) throw MISSING[name];
+  return name === "text" || name === "pair" ? state[name] : content(state[name]);
+}
+
+/** What attention is looked at of: the input, or one side of a pair. */
+async function single() {
+  if (kind() !== "pair") return input();
+  const sort = state.sides?.[state.looked] ?? "text";
+  return { model: state.model, [sort]: await part(SIDES[state.looked][sort]) };
 }
 
 function explain(options) {
@@ -53,28 +69,20 @@ function explain(options) {
     share.write(state);
     return show();
   }
-  return kind() === "pair" ? compare() : explained.explain(options);
-}
-
-async function compare() {
-  try {
-    return await pairs(view, state, await input());
-  } catch (error) {
-    return problem(error);
-  }
+  return kind() === "pair" ? paired.compare() : explained.explain(options);
 }
 
 const later = debounced(PAUSE, () => kind() !== "pair" && explained.isLive() && explained.explain({ live: true }));
 
 /** Something was typed. */
 function typed() {
-  explained.edited();
+  asking().edited();
   later();
 }
 
 /** Another input was taken: what was clicked for the one before does not hold for it. */
 function taken() {
-  explained.edited();
+  asking().edited();
   fitTabs();
   return explain();
 }
@@ -103,7 +111,7 @@ function choose(name, focus = false) {
 
 /** Only some models write. */
 function fitTabs() {
-  const { writes } = info.models.find((m) => m.name === state.model);
+  const { writes } = model();
   document.getElementById("tab-write").hidden = !writes;
   if (!writes && state.tab === "write") choose("explain");
 }
@@ -112,10 +120,11 @@ async function show() {
   quiet();
   for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
   if (state.tab === "runs") return runs(view, info, state);
-  if (state.tab === "explain") return kind() === "pair" ? compare() : explained.show();
+  if (state.tab === "explain") return asking().show();
   try {
-    const { pair, ...given } = await input(); // of two texts, the first is looked at
-    return await (state.tab === "write" ? writing(view, info, state, given) : attention(view, given));
+    if (state.tab === "write") return await writing(view, info, state, await input());
+    const other = kind() === "pair" ? { at: state.looked, look: (n) => ((state.looked = n), show()) } : null;
+    return await attention(view, await single(), other);
   } catch (error) {
     return stopped(error) ? quiet() : problem(error, show);
   }
@@ -135,10 +144,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
 });
 /** A file that was dropped, pasted or chosen. */
-async function opened(dropped) {
+async function opened(dropped, side = null) {
   try {
-    const { model, given } = await take(dropped, info, state);
-    if (model !== state.model) return form.use(model, given);
+    const { model: able, given } = await take(dropped, info, state, side);
+    if (able !== state.model) return form.use(able, given);
     Object.assign(state, given);
     form.draw();
     return taken();
@@ -151,21 +160,25 @@ async function opened(dropped) {
 
 /** Take over what an address stands for. */
 function adopt(wanted) {
-  const model = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
+  const own = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: model.name, methods: [...info.default_methods], target: "", against: "", clicked: false },
+    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "" },
     wanted ?? {},
-    { model: model.name },
+    { model: own.name },
   );
   state.methods = state.methods
-    .filter((name) => model.methods.includes(name))
+    .filter((name) => own.methods.includes(name))
     .slice(0, info.limits.methods);
-  if (!state.methods.length) state.methods = info.default_methods.filter((name) => model.methods.includes(name));
+  if (!state.methods.length) state.methods = info.default_methods.filter((name) => own.methods.includes(name));
+  if (!own.measures.includes(state.measure)) state.measure = "";
+  const [first, sorts] = [own.examples[0] ?? {}, ["text", "image"]];
+  const said = state.sides?.length === 2 && state.sides.every((sort) => sorts.includes(sort));
+  state.sides = sees(own) && said ? state.sides : sidesOf(own, wanted?.text ? {} : first);
   // a file in an address may only be data or an example of this server
-  const [reads, first] = [READS[model.kind], model.examples[0] ?? {}];
-  for (const [name, type] of [["image", "data:image/"], ["sound", "data:audio/"]]) {
-    const known = model.examples.some((example) => example[name] === state[name]);
+  const reads = readsOf(own, state.sides);
+  for (const [name, type] of [["image", "data:image/"], ["pair_image", "data:image/"], ["sound", "data:audio/"]]) {
+    const known = own.examples.some((example) => example[name] === state[name]);
     if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
     if (reads.includes(name) && !wanted?.cut) state[name] ??= first[name] ?? null;
   }
@@ -182,14 +195,16 @@ async function start() {
   adopt(share.read());
   const act = { explain, typed, taken, file: opened, play: (seconds) => explained.play(seconds) };
   explained = explaining({ view, info, state, input, form: () => form });
+  paired = pairing({ view, info, state, input });
   form = composer(document.getElementById("composer"), info, state, act);
-  listen(opened);
+  listen(opened, () => sees(model()) && state.tab !== "runs");
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault(); // what stands behind the # is the page's state
     document.getElementById("results").focus();
   });
   addEventListener("hashchange", () => {
     explained.forget();
+    paired.forget();
     adopt(share.read());
     form.draw();
     choose(state.tab);

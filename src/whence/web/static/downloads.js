@@ -14,15 +14,15 @@ const FORMATS = [
   ["npz", "Arrays"],
 ];
 
-/** `request(format)`: the body of a request for what is shown. */
-export function downloads(request) {
+/** `request(format)`: the body of a request for what is shown; `path` makes files of it, but of the formats `without`. */
+export function downloads(request, path = "/api/figure", without = []) {
   const menu = el("details", { class: "menu" });
-  const items = FORMATS.map(([format, label]) => {
+  const items = FORMATS.filter(([format]) => !without.includes(format)).map(([format, label]) => {
     const click = async () => {
       menu.open = false;
       busy(`Making ${format}`, () => cancel("figure"));
       try {
-        const { name, blob } = await file("figure", "/api/figure", { ...request(format), format });
+        const { name, blob } = await file("figure", path, { ...request(format), format });
         download(name, blob);
         quiet();
       } catch (error) {
@@ -51,12 +51,12 @@ export function downloads(request) {
 }
 
 /** The figure as a picture on the clipboard; as a file where a page may not put one there. */
-export function figureButton(request) {
+export function figureButton(request, path = "/api/figure") {
   const button = el("button", { type: "button", class: "w-button", text: "Copy figure" });
   button.addEventListener("click", async () => {
     busy("Drawing", () => cancel("figure"));
     try {
-      const { blob } = await file("figure", "/api/figure", { ...request("svg"), format: "svg" });
+      const { blob } = await file("figure", path, { ...request("svg"), format: "svg" });
       const picture = await rastered(blob);
       quiet();
       try {

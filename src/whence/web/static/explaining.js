@@ -234,7 +234,7 @@ export function explaining(page) {
   return {
     explain,
     isLive,
-    show: () => (answer ? draw() : explain()),
+    show: () => (answer && share.question(answer.asked) === share.question(state) ? draw() : explain()),
     forget: () => ((answer = null), (checking = null)),
     /** The input is another than the one that is explained. */
     edited() {

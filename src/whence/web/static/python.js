@@ -32,3 +32,23 @@ export function python(request, { targets, methods }) {
   }
   return `${lines.join("\n")}\n`;
 }
+
+/** Two inputs that are compared; `request`: what was sent to the server. */
+export function pythonPair({ model, text, image, pair, method, measure }) {
+  const side = (said, name) => (said === undefined ? `{"image": ${quoted(name)}}` : quoted(said));
+  const own = text === undefined || pair === undefined ? "  # your files" : "";
+  const lines = [
+    "import whence",
+    "",
+    "pair = whence.similarity(",
+    `    ${quoted(model)},`,
+    `    ${side(text, "first.png")},${text === undefined ? own : ""}`,
+    `    ${side(pair, "second.png")},${text === undefined ? "" : own}`,
+    `    method=${quoted(method)},`,
+    ...(measure ? [`    measure=${quoted(measure)},`] : []),
+    ")",
+    "print(pair.score, pair.top(3))",
+    'pair.save("pair.html")',
+  ];
+  return `${lines.join("\n")}\n`;
+}

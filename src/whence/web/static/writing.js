@@ -37,9 +37,9 @@ export async function writing(view, info, state, given) {
   try {
     if (documents.length) {
       const request = { model: given.model, question: given.text, documents, generate: Math.max(kept.generate, 16) };
-      const { html, data } = await post("write", "/api/cite", request);
+      const { html, data, verdict } = await post("write", "/api/cite", request);
       quiet();
-      return mounted(view, html, (root) => whence.cited(root, data));
+      return mounted(view, { html, verdict }, (root) => whence.cited(root, data));
     }
     const text = el("span", { class: "fresh" });
     view.replaceChildren(
