@@ -95,8 +95,8 @@ def test_the_top_three_against_three_at_random(opened, server):
 
 def test_patches_are_taken_away_too(opened, server):
     page = opened(f"{server}#m=digits&k=lrp", wait="#check")
-    page.get_by_role("button", name="Remove the top 5 patches").click()
-    expect(page.locator(".chance")).to_be_visible()
+    page.get_by_role("button", name="Remove the top 5 squares").click()
+    expect(page.locator(".chance")).to_contain_text("of the 10 draws did")
 
 
 def test_what_is_typed_is_explained_and_the_old_answer_is_dimmed_meanwhile(opened, server):

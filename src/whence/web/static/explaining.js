@@ -77,7 +77,7 @@ export function explaining(page) {
   }
 
   function begun(next, live) {
-    if (checking && answer?.request.text !== next.request.text) checking = null;
+    if (answer && JSON.stringify(inputOf(answer.request)) !== JSON.stringify(inputOf(next.request))) checking = null;
     answer = next;
     answer.prediction = next.explanations[0].prediction;
     memory.target = next.explanations[0].target;
@@ -235,15 +235,19 @@ export function explaining(page) {
     explain,
     isLive,
     show: () => (answer && share.question(answer.asked) === share.question(state) ? draw() : explain()),
-    forget: () => ((answer = null), (checking = null)),
+    forget: () => ((answer = checking = shown = null), (memory.now = null)),
     /** The input is another than the one that is explained. */
     edited() {
       if (state.clicked) {
         Object.assign(state, { target: "", against: "", clicked: false });
         page.form().targets();
       }
+      memory.now = null; // what was played was something else
       if (answer) note("The input has changed: this is the answer to the one before.");
     },
-    play: (seconds) => shown?.play(seconds),
+    play(seconds) {
+      shown?.play(seconds);
+      checking?.play(seconds);
+    },
   };
 }

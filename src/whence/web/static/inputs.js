@@ -8,6 +8,8 @@ import { debounced } from "/static/timing.js";
 const whence = globalThis.whence;
 const { el, say } = whence;
 
+let playing = null; // {source, audio}: the player that is in the form
+
 /**
  * The fields of a model. `act.file(file, side)` when one is opened, `act.take(example)`, `act.play(seconds)`, `act.typed()`
  * while somebody types.
@@ -107,8 +109,9 @@ export function fields(model, info, state, act) {
     return group("Sound", el("div", { class: "picture" }, shown), most, "audio/*,.flac");
   }
 
-  /** The sound itself; where it is at is marked in its explanations. */
+  /** The sound itself; where it is at is marked in its explanations. The form is drawn anew, and it goes on playing. */
   function player(source) {
+    if (playing?.source === source) return playing.audio;
     const audio = el("audio", { controls: true, "aria-label": "The sound to explain" });
     // as data: in what comes from an address browsers only find a moment again if the server sends it in pieces
     content(source).then(
@@ -122,6 +125,7 @@ export function fields(model, info, state, act) {
     audio.addEventListener("play", follow);
     audio.addEventListener("seeked", follow);
     audio.addEventListener("ended", () => act.play(null));
+    playing = { source, audio };
     return audio;
   }
 
