@@ -31,7 +31,6 @@ def compared(request: SimilarityRequest, catalogue: Catalogue, limits: Limits) -
     adapter = catalogue.model(request.model)
     if not sides_of(adapter):
         raise ApiError(422, "wrong_input", "This model embeds nothing.", "Choose one of kind pair from /api/info.")
-    catalogue.check_method(request.method)
     both = len(request.image or "") + len(request.pair_image or "")
     if request.image and request.pair_image and both * 3 // 4 > limits.image_bytes:
         message = f"The two image files are larger than {limits.image_bytes:,} bytes together."

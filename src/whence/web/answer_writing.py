@@ -25,7 +25,6 @@ __all__ = ["cited", "written"]
 def written(request: WriteRequest, catalogue: Catalogue, limits: Limits, tell: Tell) -> None:
     """Tell every token as it is written, and at the end the trace: where each came from."""
     adapter = _writer(request.model, request.generate, catalogue, limits)
-    catalogue.check_method(request.method)
     check_text(adapter, request.text, None, limits)
     check_tokens(adapter, request.text, None, limits.tokens, request.generate)
     options: dict[str, Any] = {"generate": request.generate, "progress": False}
@@ -35,7 +34,8 @@ def written(request: WriteRequest, catalogue: Catalogue, limits: Limits, tell: T
         trace: Trace = explain(adapter, request.text, request.method, **options)
     except WhenceError as error:
         raise of_library(error) from None
-    tell({"event": "trace", "text": request.text, "data": trace_page.data_of(trace)})
+    said = {"verdict": verdict(trace), "data": trace_page.data_of(trace)}
+    tell({"event": "trace", "text": request.text, **said})
 
 
 def cited(request: CiteRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
@@ -45,7 +45,9 @@ def cited(request: CiteRequest, catalogue: Catalogue, limits: Limits) -> dict[st
     check_text(adapter, whole, None, limits)
     given: dict[str, Any] = {"answer": request.answer} if request.answer is not None else {"generate": request.generate}
     try:
-        result = cite(adapter, request.question, list(request.documents), progress=False, **given)
+        result = cite(
+            adapter, request.question, list(request.documents), method=request.method, progress=False, **given
+        )
     except WhenceError as error:
         raise of_library(error) from None
     return {

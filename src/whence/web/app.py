@@ -78,7 +78,7 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
-WRITES = '{"event": "token", text}, then {"event": "trace", text, data}, or {"event": "error", error}'
+WRITES = '{"event": "token", text}, then {"event": "trace", text, verdict, data}, or {"event": "error", error}'
 EVENTS = (
     '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
     '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
@@ -211,17 +211,20 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
     )
     async def write(body: WriteRequest, request: Request) -> Any:
         """Let a language model write: every token as it is written, and at the end where each came from."""
+        catalogue.check_method(body.method)
         return await streams.lines(request, jobs, partial(answer_writing.written, body, catalogue, limits))
 
     @router.post("/api/cite", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
     async def cite(body: CiteRequest, request: Request) -> Any:
         """Which sentences of documents an answer came from."""
+        catalogue.check_method(body.method)
         work = partial(answer_writing.cited, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
     @router.post("/api/similarity", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
     async def similar(body: SimilarityRequest, request: Request) -> Any:
         """Which parts of two texts, or of a picture and its caption, make their embeddings similar."""
+        catalogue.check_method(body.method)
         work = partial(answer_pair.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
@@ -233,6 +236,7 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
     )
     async def similar_figure(body: PairFigureRequest, request: Request) -> Any:
         """What makes two inputs similar, as a file."""
+        catalogue.check_method(body.method)
         return await download(request, partial(figures.drawn_pair, body, catalogue, limits))
 
     @router.post("/api/tokens", response_model=TokensAnswer, response_description="Done.", responses=WORK)

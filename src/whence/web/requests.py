@@ -149,6 +149,7 @@ class CiteRequest(_Request):
     documents: list[Text] = Field(min_length=1, max_length=32)
     answer: Text | None = None
     generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
+    method: Method = "lrp"
 
 
 class SimilarityRequest(_Request):

@@ -25,6 +25,8 @@ const state = {
   image: null,
   pair_image: null,
   sides: null, // what the sides of a pair are, where they may be images
+  generate: share.GENERATE, // tokens to write
+  documents: "", // that an answer is written from
   looked: 0, // the side of a pair whose attention is looked at
   measure: "", // how the two are compared; nothing for the model's own
   sound: null,
@@ -39,10 +41,11 @@ let info = null;
 let form = null;
 let explained = null; // the explain view
 let paired = null; // the same where two inputs are compared
+let writer = null; // the write view
 
 const model = () => info.models.find((m) => m.name === state.model);
 const kind = () => model().kind;
-const asking = () => (kind() === "pair" ? paired : explained);
+const asking = () => (state.tab === "write" ? writer : kind() === "pair" ? paired : explained);
 
 /** The input as the server takes it, or what is missing. */
 async function input() {
@@ -65,6 +68,7 @@ async function single() {
 
 function explain(options) {
   later.cancel();
+  if (state.tab === "write") return writer.write();
   if (state.tab !== "explain") {
     share.write(state);
     return show();
@@ -76,13 +80,22 @@ const later = debounced(PAUSE, () => kind() !== "pair" && explained.isLive() && 
 
 /** Something was typed. */
 function typed() {
-  asking().edited();
+  changed();
   later();
 }
 
-/** Another input was taken: what was clicked for the one before does not hold for it. */
-function taken() {
+/** What is shown is of another input, and what was clicked for that one does not hold for this one. */
+function changed() {
+  if (state.clicked) {
+    Object.assign(state, { target: "", against: "", clicked: false });
+    form.targets();
+  }
   asking().edited();
+}
+
+/** Another input was taken. */
+function taken() {
+  changed();
   fitTabs();
   return explain();
 }
@@ -120,9 +133,8 @@ async function show() {
   quiet();
   for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
   if (state.tab === "runs") return runs(view, info, state);
-  if (state.tab === "explain") return asking().show();
+  if (state.tab === "explain" || state.tab === "write") return asking().show();
   try {
-    if (state.tab === "write") return await writing(view, info, state, await input());
     const other = kind() === "pair" ? { at: state.looked, look: (n) => ((state.looked = n), show()) } : null;
     return await attention(view, await single(), other);
   } catch (error) {
@@ -163,7 +175,7 @@ function adopt(wanted) {
   const own = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "" },
+    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "" },
     wanted ?? {},
     { model: own.name },
   );
@@ -172,6 +184,7 @@ function adopt(wanted) {
     .slice(0, info.limits.methods);
   if (!state.methods.length) state.methods = info.default_methods.filter((name) => own.methods.includes(name));
   if (!own.measures.includes(state.measure)) state.measure = "";
+  state.generate = Math.max(1, Math.min(info.limits.generate, Math.round(state.generate)));
   const [first, sorts] = [own.examples[0] ?? {}, ["text", "image"]];
   const said = state.sides?.length === 2 && state.sides.every((sort) => sorts.includes(sort));
   state.sides = sees(own) && said ? state.sides : sidesOf(own, wanted?.text ? {} : first);
@@ -196,6 +209,7 @@ async function start() {
   const act = { explain, typed, taken, file: opened, play: (seconds) => explained.play(seconds) };
   explained = explaining({ view, info, state, input, form: () => form });
   paired = pairing({ view, info, state, input });
+  writer = writing({ view, info, state, input });
   form = composer(document.getElementById("composer"), info, state, act);
   listen(opened, () => sees(model()) && state.tab !== "runs");
   document.querySelector(".skip").addEventListener("click", (event) => {
@@ -205,6 +219,7 @@ async function start() {
   addEventListener("hashchange", () => {
     explained.forget();
     paired.forget();
+    writer.forget();
     adopt(share.read());
     form.draw();
     choose(state.tab);

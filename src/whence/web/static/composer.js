@@ -26,7 +26,7 @@ export function composer(root, info, state, act) {
       ...fields(model(), info, state, { ...act, take, turn }).filter(Boolean),
       ...(state.tab === "explain" && kind === "pair" ? [measureField(), oneMethodField()] : []),
       ...(state.tab === "explain" && kind !== "pair" ? [methodField(), targetField(kind)] : []),
-      ...(state.tab === "write" ? writingFields(info) : []),
+      ...(state.tab === "write" ? [oneMethodField(), ...writingFields(info, state, act.typed)] : []),
       buttons(),
     );
   }
@@ -98,7 +98,8 @@ export function composer(root, info, state, act) {
     box.value = state.methods[0];
     box.addEventListener("change", () => {
       state.methods = [box.value, ...state.methods.filter((name) => name !== box.value)].slice(0, info.limits.methods);
-      act.explain();
+      if (state.tab === "write") act.typed(); // to write takes long: whoever wants it presses the button
+      else act.explain();
     });
     return el("div", { class: "field" }, el("label", { for: "method", text: "Method" }), box);
   }

@@ -238,10 +238,6 @@ export function explaining(page) {
     forget: () => ((answer = checking = shown = null), (memory.now = null)),
     /** The input is another than the one that is explained. */
     edited() {
-      if (state.clicked) {
-        Object.assign(state, { target: "", against: "", clicked: false });
-        page.form().targets();
-      }
       memory.now = null; // what was played was something else
       if (answer) note("The input has changed: this is the answer to the one before.");
     },

@@ -52,3 +52,27 @@ export function pythonPair({ model, text, image, pair, method, measure }) {
   ];
   return `${lines.join("\n")}\n`;
 }
+
+/** What a language model went on with. */
+export function pythonWritten({ model, text, generate, method }) {
+  return `import whence
+
+llm = whence.load(${quoted(model)})
+trace = whence.explain(llm, ${quoted(text)}, method=${quoted(method)}, generate=${generate})
+print(trace.text, trace.whole.top(3))
+trace.save("trace.html")
+`;
+}
+
+/** An answer from documents. */
+export function pythonCited({ model, question, documents, generate, method }) {
+  return `import whence
+
+llm = whence.load(${quoted(model)})
+documents = [
+${documents.map((text) => `    ${quoted(text)},\n`).join("")}]
+cited = whence.cite(llm, ${quoted(question)}, documents, method=${quoted(method)}, generate=${generate})
+print(cited.answer, cited.documents)
+cited.save("cited.html")
+`;
+}

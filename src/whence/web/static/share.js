@@ -5,6 +5,7 @@ import { SIDES } from "/static/kinds.js";
 // a token in the address has become a cookie: nobody should share it with the page
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);
 
+export const GENERATE = 12; // tokens that are written where nobody says how many
 const LONGEST = 8000; // characters; longer addresses get cut on their way through mail and chat
 
 /** The state that an address stands for; nothing where it has no fragment. */
@@ -20,6 +21,8 @@ export function read() {
     pair_image: values.get("j"),
     sides: values.get("p")?.split(",") ?? null, // of a pair: which of the two are images
     measure: values.get("c") ?? "",
+    generate: Number(values.get("n")) || GENERATE,
+    documents: values.get("d") ?? "",
     sound: values.get("s"),
     methods: (values.get("k") ?? "").split(",").filter(Boolean),
     target: values.get("t") ?? "",
@@ -44,10 +47,12 @@ export function address(state) {
   if (state.target) values.set("t", state.target);
   if (state.against) values.set("v", state.against);
   if (state.tab !== "explain") values.set("tab", state.tab);
+  if (state.tab === "write") values.set("n", state.generate);
+  if (state.tab === "write" && state.documents) values.set("d", state.documents);
   if (state.tab === "runs" && state.row) values.set("row", state.row);
   const fits = values.toString().length <= LONGEST;
   if (!fits) {
-    for (const long of ["x", "y", "i", "j", "s"]) values.delete(long);
+    for (const long of ["x", "y", "i", "j", "s", "d"]) values.delete(long);
     values.set("cut", "1");
   }
   return { address: `${location.origin}${location.pathname}#${values}`, fits };
