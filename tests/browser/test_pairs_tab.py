@@ -184,7 +184,7 @@ def test_attention_of_either_side(opened, models):
 def test_the_answer_to_another_model_is_not_shown(opened, models):
     page = opened(models + SEEN, wait=".w-grid")
     page.get_by_role("tab", name="Attention").click()
-    expect(page.locator(".w-complete")).to_be_visible()
+    expect(page.locator(".w-looks")).to_contain_text("patch 0,0")
     page.get_by_label("Model").select_option("embedder")
     expect(page.locator(".w-looks")).to_contain_text("s o f a")
     page.get_by_role("tab", name="Explain").click()

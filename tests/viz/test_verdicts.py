@@ -109,3 +109,9 @@ def test_a_pair_that_is_not_similar_says_what_pulls_apart():
     assert verdict(pair) == "Their cosine similarity is −0.5, mainly because “<” and “sat” pull apart."
     empty = replace(made.pair(), matrix=np.zeros((5, 2)))
     assert "no two parts of them go together" in verdict(empty)
+
+
+def test_a_trace_names_what_is_about_as_strong_as_the_strongest_and_whose_it_is():
+    told = verdict(made.trace())
+    assert "most of it from" in told or "came" in told
+    assert "most of it of" not in told

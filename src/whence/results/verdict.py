@@ -60,7 +60,7 @@ def _prediction(exp: Explanation) -> list[Phrase]:
     if exp.target == label or not exp.target:
         return said
     if _against(exp):
-        return [*said, Phrase(f" rather than {_against(exp)}")]
+        return [*said, Phrase(" rather than "), Phrase(_against(exp), "target")]
     return [*said, Phrase(". For "), Phrase(shown(exp.target), "target")]
 
 
@@ -78,6 +78,10 @@ def _reasons(exp: Explanation) -> list[Phrase]:
     other = not label or (exp.target not in (label, "") and not _against(exp))
     if max(top, -bottom) <= 0:
         return [Phrase(" this method names no reason." if other else "; this method names no reason.")]
+    if _even(scores, top):
+        return [
+            Phrase(" no part stands out by this method." if other else "; by this method no part of it stands out.")
+        ]
     fors = _named(names, scores, order, top) if top > 0 else []
     against = _named(names, -scores, order[::-1], -bottom) if -bottom > 0 else []
     if not exp.class_specific:
@@ -94,6 +98,15 @@ def _reasons(exp: Explanation) -> list[Phrase]:
     return [*made, Phrase("; "), *_listed(against, "against"), Phrase(tail)]
 
 
+def _even(scores: np.ndarray, top: float) -> bool:
+    """Whether most of many reasons are about as strong as the strongest: naming three of them would mislead.
+
+    >>> _even(np.array([1.0, 0.9, 0.9, 0.8, 0.1]), 1.0), _even(np.array([1.0, 0.9, 0.2, 0.1, 0.1]), 1.0)
+    (True, False)
+    """
+    return top > 0 and int((scores >= NEARLY * top).sum()) > max(MOST, len(scores) / 2)
+
+
 def _note(exp: Explanation) -> list[Phrase]:
     """What a reader must know to judge the sentence: that most of the scores are not at the words."""
     sizes = np.abs(np.nan_to_num(exp.scores.reshape(-1).astype(np.float64)))
@@ -107,11 +120,13 @@ def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
     """Names and scores of all that can be a reason."""
     names: list[str] = []
     scores: list[float] = []
-    for one in exp.apart():
+    several = exp.apart()
+    for one in several:
         own = one.laid_out()
+        place = " of the picture" if len(several) > 1 and own.is_image and own.parts[0].kind != "frame" else ""
         values = own.scores.reshape(-1).astype(np.float64)
         for name, places in reasons(own):
-            names.append(name)
+            names.append(name + place)
             scores.append(float(np.nansum(values[places])))
     return names, np.array(scores)
 
@@ -132,14 +147,15 @@ def _of_text(exp: Explanation) -> list[tuple[str, list[int]]]:
 
 
 def _bare(text: str) -> str:
-    """A word without the marks around it; a number keeps its sign.
+    """A word without the marks around it; a number keeps its sign, and a mark alone is quoted.
 
     >>> _bare(" “superb,”"), _bare("(-5)"), _bare(" – "), _bare(" ")
-    ('superb', '-5', '–', 'white space')
+    ('superb', '-5', '“–”', 'white space')
     """
     bare = text.strip().strip(EDGES)
     sign = text[: text.find(bare)][-1:] if bare[:1].isdigit() else ""
-    return (sign if sign == "-" else "") + bare or text.strip() or "white space"
+    alone = f"“{text.strip()}”" if text.strip() else "white space"
+    return (sign if sign == "-" else "") + bare or alone
 
 
 def _of_picture(exp: Explanation) -> list[tuple[str, list[int]]]:

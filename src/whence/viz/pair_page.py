@@ -138,7 +138,7 @@ def _picture(side: Explanation, which: str) -> str:
         f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" role="listbox" aria-label="{LISTS[which]}">'
         f"{squares}</svg>"
     )
-    return f'<div class="w-seen">{image}{grid}</div>'
+    return f'<div class="w-patched">{image}{grid}</div>'
 
 
 def _receipt(pair: Pair) -> str:

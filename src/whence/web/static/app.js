@@ -9,7 +9,7 @@ import { MISSING, readsOf, sees, SIDES, sidesOf } from "/static/kinds.js";
 import { pairing } from "/static/pairs.js";
 import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
-import { problem, quiet } from "/static/status.js";
+import { note, problem, quiet } from "/static/status.js";
 import { debounced } from "/static/timing.js";
 import { writing } from "/static/writing.js";
 
@@ -47,11 +47,14 @@ const model = () => info.models.find((m) => m.name === state.model);
 const kind = () => model().kind;
 const asking = () => (state.tab === "write" ? writer : kind() === "pair" ? paired : explained);
 
+let turn = 0; // of those that ask: a file takes a moment to be read, and only the last one goes on
+
 /** The input as the server takes it, or what is missing. */
 async function input() {
+  const mine = ++turn;
   const given = { model: state.model };
   for (const name of readsOf(model(), state.sides)) given[name] = await part(name);
-  return given;
+  return mine === turn ? given : new Promise(() => {});
 }
 
 async function part(name) {
@@ -62,8 +65,10 @@ async function part(name) {
 /** What attention is looked at of: the input, or one side of a pair. */
 async function single() {
   if (kind() !== "pair") return input();
+  const mine = ++turn;
   const sort = state.sides?.[state.looked] ?? "text";
-  return { model: state.model, [sort]: await part(SIDES[state.looked][sort]) };
+  const given = { model: state.model, [sort]: await part(SIDES[state.looked][sort]) };
+  return mine === turn ? given : new Promise(() => {});
 }
 
 function explain(options) {
@@ -90,7 +95,9 @@ function changed() {
     Object.assign(state, { target: "", against: "", clicked: false });
     form.targets();
   }
-  asking().edited();
+  if (state.tab === "attention") {
+    if (document.getElementById("heads")) note("The input has changed: this is the attention of the one before.");
+  } else asking().edited();
 }
 
 /** Another input was taken. */
@@ -130,6 +137,7 @@ function fitTabs() {
 }
 
 async function show() {
+  turn += 1;
   quiet();
   for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
   if (state.tab === "runs") return runs(view, info, state);
@@ -195,7 +203,7 @@ function adopt(wanted) {
     if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
     if (reads.includes(name) && !wanted?.cut) state[name] ??= first[name] ?? null;
   }
-  if (reads.includes("text") && !state.text && !wanted?.cut && (!wanted || reads.length > 1)) state.text = first.text ?? "";
+  if (reads.includes("text") && !state.text && !wanted?.cut) state.text = first.text ?? "";
   if (reads.includes("pair") && !state.pair && !wanted?.cut) state.pair = first.pair ?? "";
 }
 

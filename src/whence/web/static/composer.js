@@ -19,8 +19,21 @@ export function composer(root, info, state, act) {
   const drafts = {}; // by family of models: what was last asked of them
   let go;
 
+  /** What has the focus has it again in the form that is drawn anew. */
+  function held() {
+    const active = document.activeElement;
+    if (!root.contains(active)) return () => {};
+    const at = [...root.querySelectorAll(".examples button")].indexOf(active);
+    return () => {
+      const examples = root.querySelectorAll(".examples button");
+      const again = active.id ? document.getElementById(active.id) : at >= 0 ? (examples[at] ?? examples[0]) : null;
+      (again ?? (active.isConnected ? null : root.querySelector(".primary")))?.focus();
+    };
+  }
+
   function draw() {
     const kind = model().kind;
+    const focus = held();
     root.replaceChildren(
       ...(info.models.length > 1 ? [modelField()] : []),
       ...fields(model(), info, state, { ...act, take, turn }).filter(Boolean),
@@ -29,6 +42,7 @@ export function composer(root, info, state, act) {
       ...(state.tab === "write" ? [oneMethodField(), ...writingFields(info, state, act.typed)] : []),
       buttons(),
     );
+    focus();
   }
 
   function modelField() {

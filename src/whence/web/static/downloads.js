@@ -33,7 +33,12 @@ export function downloads(request, path = "/api/figure", without = []) {
     return el("button", { type: "button", on: { click } }, label, el("code", { text: `.${format}` }));
   });
   const top = el("summary", { class: "w-button", text: "Download" });
-  menu.append(top, el("div", { role: "group", "aria-label": "Formats" }, items));
+  const list = el("div", { role: "group", "aria-label": "Formats" }, items);
+  menu.append(top, list);
+  menu.addEventListener("toggle", () => {
+    list.classList.remove("onward"); // towards the start of the line, unless it would end outside of the page
+    if (list.getBoundingClientRect().left < 0) list.classList.add("onward");
+  });
   menu.addEventListener("keydown", (event) => {
     const at = items.indexOf(document.activeElement);
     const step = { ArrowDown: at + 1, ArrowUp: at < 0 ? items.length - 1 : at - 1, Home: 0, End: items.length - 1 }[event.key];

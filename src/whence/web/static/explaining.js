@@ -2,10 +2,11 @@
 import { cancel, stopped, stream } from "/static/api.js";
 import { check } from "/static/check.js";
 import { downloads, figureButton } from "/static/downloads.js";
-import { agreement, chip } from "/static/faith.js";
+import { agreement, chip, gloss } from "/static/faith.js";
 import { python } from "/static/python.js";
 import * as share from "/static/share.js";
 import { busy, note, problem, quiet } from "/static/status.js";
+import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
@@ -162,7 +163,7 @@ export function explaining(page) {
         if (!faith && !(pending && exp.target === answer.explanations[0].target)) return null;
         return chip(exp.method, faith, complete && own.length > 1 && faith?.area === best && best > 0);
       },
-      between: [checking.root],
+      between: [...(answer.unjudged ? [] : [gloss()]), checking.root],
       looked: (one, others) => checking.look(one, others, wanted().targets?.[0] ?? null),
     };
   }
@@ -173,8 +174,7 @@ export function explaining(page) {
 
   function topline() {
     const { seconds } = answer;
-    const time = seconds === null ? "…" : seconds < 1 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`;
-    made.textContent = `${answer.model} · ${time}`;
+    made.textContent = `${answer.model} · ${seconds === null ? "…" : duration(seconds)}`;
   }
 
   function draw() {

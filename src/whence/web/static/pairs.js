@@ -4,6 +4,7 @@ import { downloads, figureButton } from "/static/downloads.js";
 import { pythonPair } from "/static/python.js";
 import * as share from "/static/share.js";
 import { busy, note, problem, quiet } from "/static/status.js";
+import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
@@ -46,12 +47,11 @@ export function pairing({ view, info, state, input }) {
   function draw() {
     quiet();
     const { html, data, verdict, asked, seconds } = answer;
-    const time = seconds < 1 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`;
     const request = () => answer.request;
     const head = el(
       "div",
       { class: "topline" },
-      el("p", { class: "w-quiet", text: `${asked.model} · ${time}` }),
+      el("p", { class: "w-quiet", text: `${asked.model} · ${duration(seconds)}` }),
       el("div", { class: "w-bar" }, linkButton(), pythonButton(), figureButton(request, FIGURE), downloads(request, FIGURE, ["csv"])),
     );
     mounted(view, { html, verdict }, (root) => whence.pair(root, data));

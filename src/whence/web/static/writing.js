@@ -5,6 +5,7 @@ import { mounted } from "/static/pairs.js";
 import { pythonCited, pythonWritten } from "/static/python.js";
 import * as share from "/static/share.js";
 import { busy, note, problem, quiet } from "/static/status.js";
+import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
@@ -66,19 +67,21 @@ export function writing({ view, info, state, input }) {
 
   async function cite(given, documents, method) {
     const asked = structuredClone(state);
+    const begun = performance.now();
     const request = { model: given.model, question: given.text, documents, generate: Math.max(state.generate, LEAST), method };
     const { html, data, verdict } = await post("write", "/api/cite", request);
     const draw = () => {
       mounted(view, { html, verdict }, (root) => whence.cited(root, data));
       view.prepend(topline());
     };
-    answer = { asked, python: pythonCited(request), draw };
+    answer = { asked, python: pythonCited(request), draw, seconds: (performance.now() - begun) / 1000 };
     draw();
     whence.say(verdict);
   }
 
   async function go(given, method) {
     const asked = structuredClone(state);
+    const begun = performance.now();
     const request = { ...given, generate: state.generate, method };
     const text = el("span", { class: "fresh" });
     const written = el("p", { class: "w-text", dir: "auto", "aria-live": "polite" }, given.text, text);
@@ -87,7 +90,7 @@ export function writing({ view, info, state, input }) {
       if (event.event === "token") text.append(event.text);
       if (event.event !== "trace") return;
       const draw = () => traced(view, info, event, { ...given, method }, topline());
-      answer = { asked, python: pythonWritten(request), draw };
+      answer = { asked, python: pythonWritten(request), draw, seconds: (performance.now() - begun) / 1000 };
       draw();
       whence.say(event.verdict);
     });
@@ -100,7 +103,7 @@ export function writing({ view, info, state, input }) {
       return address;
     };
     const buttons = [whence.copyButton("Copy link", link), whence.copyButton("Copy Python", () => answer.python)];
-    return el("div", { class: "topline" }, el("p", { class: "w-quiet", text: `${answer?.asked.model ?? state.model}` }), el("div", { class: "w-bar" }, buttons));
+    return el("div", { class: "topline" }, el("p", { class: "w-quiet", text: `${answer.asked.model} · ${duration(answer.seconds)}` }), el("div", { class: "w-bar" }, buttons));
   }
 
   return {
