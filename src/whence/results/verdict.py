@@ -216,8 +216,13 @@ def _verb(word: str, who: list[str]) -> str:
 
 
 def shown(label: str) -> str:
-    """A label as it is said; of a token that is white space, its spelling."""
-    return label.strip() or repr(label)[1:-1]
+    """A label as it is said; marks alone are quoted, and of a token that is white space, its spelling.
+
+    >>> shown(" Paris"), shown("."), shown("\\n")
+    ('Paris', '“.”', '\\\\n')
+    """
+    bare = label.strip()
+    return (bare if any(c.isalnum() for c in bare) else f"“{bare}”") if bare else repr(label)[1:-1]
 
 
 def percent(share: float) -> str:

@@ -15,6 +15,7 @@ from whence.models import AbstractAdapter
 from whence.models.embedders import embedder_of
 from whence.results.maps import AttentionMaps
 from whence.verbs.attention import attention
+from whence.viz.verdicts import verdict
 from whence.web.catalogue import Catalogue, sides_of
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, of_library
@@ -48,7 +49,8 @@ def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) ->
         )  # fmt: skip
     first, *others = _fitting(maps, request.layer, request.layers)
     answer = {"layers": len(maps), "streams": list(maps.streams), **first, "others": others}
-    return answer | {"ranks": _ranks(maps) if request.ranks else None}
+    said = {"ranks": _ranks(maps), "verdict": verdict(maps)} if request.ranks else {"ranks": None, "verdict": None}
+    return answer | said
 
 
 def _read(adapter: AbstractAdapter, item: Any, ranks: bool) -> AttentionMaps:

@@ -218,6 +218,7 @@ class AttentionAnswer(LayerMaps):
     streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
     others: list[LayerMaps]
     ranks: dict[str, list[list[float]]] | None = Field(description="relevance, entropy: by layer, then by head.")
+    verdict: str | None = Field(description="What stands out, in a sentence; with ranks.")
 
 
 class RunEntry(BaseModel):

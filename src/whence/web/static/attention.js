@@ -25,7 +25,8 @@ export async function attention(view, input, pair = null) {
   quiet();
   const root = el("div", { class: "w-board", id: "heads" });
   const sides = pair && choice("Which input", [[0, "First"], [1, "Second"]], pair.at, pair.look);
-  view.replaceChildren(el("h2", { class: "w-unseen", text: "Attention" }), ...(sides ? [el("div", {}, sides)] : []), root);
+  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", dir: "auto", text: first.verdict })));
+  view.replaceChildren(...(sides ? [el("div", {}, sides)] : []), said, root);
   heads(root, {
     // layers differ in their heads only where an encoder meets a decoder; ranks know all of them
     layers: Array.from({ length: first.layers }, (_, layer) => ({

@@ -9,7 +9,7 @@ const family = (model) => (model.kind === "generation" ? "text" : sees(model) ? 
 const MEASURES = { cosine: "cosine", dot: "dot product", maxsim: "late interaction (maxsim)" };
 
 /**
- * Draw the form into `root`. `state` is read and changed; `act.explain()` when something is to be explained,
+ * The form in `root`, once it is drawn. `state` is read and changed; `act.explain()` when something is to be explained,
  * `act.typed()` while somebody types, `act.taken()` when another input was taken, `act.file(file, side)` when a file is opened,
  * `act.play(seconds)` while a sound is played.
  */
@@ -221,6 +221,5 @@ export function composer(root, info, state, act) {
     event.preventDefault();
     act.explain();
   });
-  draw();
   return { draw, targets, use };
 }

@@ -91,7 +91,7 @@ export function explaining(page) {
 
   function progress({ done, total, left }) {
     const time = left < 1 ? "" : left < 90 ? `, about ${Math.round(left)} s left` : `, about ${Math.round(left / 60)} min left`;
-    return `${done.toLocaleString("en")} of ${total.toLocaleString("en")}${time}`;
+    return `${done.toLocaleString("en")} of ${total.toLocaleString("en")} steps${time}`;
   }
 
   const key = (target, method) => `${target}\n${method}`;
@@ -107,6 +107,13 @@ export function explaining(page) {
       next.unjudged = event.message;
       if (next === answer) draw();
     }
+  }
+
+  function halt() {
+    cancel("explain");
+    Object.assign(answer, { waiting: [], stopped: true, unjudged: "it was stopped." });
+    draw();
+    whence.say("Stopped");
   }
 
   /** Explain another class of the same input and keep what is there: changing back costs nothing. */
@@ -148,7 +155,7 @@ export function explaining(page) {
     const own = answer.explanations.filter((exp) => exp.target === memory.target);
     const complete = own.length > 1 && own.every((exp) => areaOf(exp) !== undefined);
     const best = complete ? Math.max(...own.map(areaOf)) : null;
-    const pending = answer.seconds === null || (!answer.unjudged && !answer.agreement);
+    const pending = !answer.unjudged && (answer.seconds === null || !answer.agreement);
     return {
       memory,
       methods,
@@ -169,12 +176,17 @@ export function explaining(page) {
   }
 
   const made = el("p", { class: "w-quiet" });
+  /** Methods that are still under way can be stopped; those that are there stay. */
+  const stop = el("button", { type: "button", class: "w-button", text: "Cancel", on: { click: halt } });
   const actions = el("div", { class: "w-bar" }, shareButton(), pythonButton(), figureButton(wanted), downloads(wanted));
   const head = el("div", { class: "topline" }, made, actions); // stays while methods come in: its menu may be open
 
   function topline() {
-    const { seconds } = answer;
-    made.textContent = `${answer.model} · ${seconds === null ? "…" : duration(seconds)}`;
+    const { seconds, model, stopped: ended } = answer;
+    const focus = stop.matches(":focus");
+    made.replaceChildren(`${model} · ${seconds !== null ? duration(seconds) : ended ? "stopped" : "explaining …"}`);
+    if (seconds === null && !ended) made.append(" ", stop);
+    if (focus) stop.focus();
   }
 
   function draw() {

@@ -45,6 +45,7 @@ export function fields(model, info, state, act) {
   /** How many tokens the model sees, and an offer to cut what is too long. */
   async function measure(area, count, name = "text") {
     const amount = (n) => n.toLocaleString("en");
+    if (!area.isConnected) return; // the form was drawn anew
     let found;
     try {
       found = await post(`tokens/${name}`, "/api/tokens", { model: model.name, text: area.value });
