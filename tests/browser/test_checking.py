@@ -162,6 +162,13 @@ def test_words_and_squares_of_a_question_about_a_picture(opened, server):
     assert bodies[-1]["removed"] == [exp.tokens.index("black"), start + 3]
 
 
+def test_pieces_are_large_enough_for_a_finger(opened, server):
+    page = opened(f"{server}#m=tones&k=lrp", wait=".faith polyline", viewport={"width": 390, "height": 844})
+    expect(page.locator(".square")).to_have_count(24)  # of 48 moments
+    expect(square(page, 1)).to_have_attribute("aria-label", "0.04–0.08 s: take away")
+    assert square(page, 1).bounding_box()["width"] > 12
+
+
 def test_many_small_pieces_are_put_together(opened, server):
     """A sound of 150 pieces has 50 to click on, with three each."""
     page = opened(f"{server}#m=tones&k=lrp", wait=".faith polyline")

@@ -111,7 +111,13 @@ def test_a_pair_that_is_not_similar_says_what_pulls_apart():
     assert "no two parts of them go together" in verdict(empty)
 
 
-def test_a_trace_names_what_is_about_as_strong_as_the_strongest_and_whose_it_is():
-    told = verdict(made.trace())
-    assert "most of it from" in told or "came" in told
-    assert "most of it of" not in told
+def test_a_trace_names_words_that_are_about_as_strong_as_the_strongest_and_whose_they_are():
+    trace = made.trace()
+    scores = np.zeros(10)
+    scores[4:6] = 1.0  # two tokens of one word
+    scores[[0, 1]] = 9.0, 0.9  # a special token, and a word that is not half as strong
+    told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
+    assert told == "“Rome is nice</s>” came mainly from “city”, most of it from “template”."
+    scores[0] = 0.0
+    told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
+    assert told.endswith("came mainly from “city”, most of it from “user”.")

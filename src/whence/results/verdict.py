@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["Phrase", "percent", "reasons", "verdict"]
+__all__ = ["Phrase", "named_scores", "percent", "reasons", "verdict"]
 
 Kind = Literal["", "said", "target", "for", "against"]
 MOST = 3
@@ -71,7 +71,7 @@ def _against(exp: Explanation) -> str:
 
 
 def _reasons(exp: Explanation) -> list[Phrase]:
-    names, scores = _features(exp)
+    names, scores = named_scores(exp)
     order = np.argsort(-scores, kind="stable")
     top, bottom = (float(scores[order[0]]), float(scores[order[-1]])) if len(order) else (0.0, 0.0)
     label = exp.prediction.label
@@ -116,7 +116,7 @@ def _note(exp: Explanation) -> list[Phrase]:
     return [Phrase(f" {percent(share)} of this method's scores lie at special tokens.")] if share > 0.5 else []
 
 
-def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
+def named_scores(exp: Explanation) -> tuple[list[str], np.ndarray]:
     """Names and scores of all that can be a reason."""
     names: list[str] = []
     scores: list[float] = []

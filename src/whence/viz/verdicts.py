@@ -26,10 +26,10 @@ from whence.results.concept_scores import TCAV
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation_files import shown
 from whence.results.tuning import Tuning
-from whence.results.verdict import percent, reasons
+from whence.results.verdict import named_scores, percent, reasons
 from whence.viz.axes import number, signed
 from whence.viz.citing import from_none
-from whence.viz.passages import WRITTEN, amounts, named, strongest
+from whence.viz.passages import WRITTEN, amounts, named
 
 __all__ = ["together", "verdict"]
 
@@ -60,9 +60,9 @@ def _quoted(text: str) -> str:
 def _(trace: Trace) -> str:
     plainly = {WRITTEN: "its own words", "prompt": "the prompt"}
     held = {plainly.get(name, f"“{name}”"): v for name, v in _sides(trace).items()}
-    plain = np.where(trace.whole.special, 0.0, trace.whole.scores) if trace.whole.special else trace.whole.scores
-    found = [(_quoted(name), score) for name, score in strongest(trace, plain, 3) if score > 0]
-    best = list(dict.fromkeys(name for name, score in found if score >= found[0][1] / 2))
+    names, scores = named_scores(trace.whole)
+    order = [n for n in np.argsort(-scores, kind="stable")[:3] if scores[n] > 0 and scores[n] >= scores.max() / 2]
+    best = list(dict.fromkeys(_quoted(names[n].strip("“”")) for n in order))
     most = max(held, key=lambda name: held[name]) if held else ""
     where = f", most of it from {most}" if len(held) > 1 and held[most] > 0 else ""
     came = f"came mainly from {together(best)}{where}" if best else "came from nothing that it read"
@@ -173,7 +173,7 @@ def _(maps: AttentionMaps) -> str:
     ask, see = maps.axes(layer)
     looks = ""
     if query < len(ask) and key < len(see):
-        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {percent(float(weights.max()))}"
+        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {100 * float(weights.max()):.0f} %"
     count = sum(len(m) for m in maps.maps)
     return f"{count} heads in {len(maps)} layers; the most focused is head {head} of layer {layer}{looks}."
 

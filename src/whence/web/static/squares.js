@@ -2,6 +2,7 @@
 const whence = globalThis.whence;
 const { el } = whence;
 const MOST = { across: 60, down: 32 }; // pieces that are still large enough to be clicked on; more are put together
+const FINGERS = { across: 24, down: 24 }; // the same on a phone
 
 /**
  * The pieces of `own`, a section of features.js that is a picture: `change(units, gone)` when units (numbers among the
@@ -9,7 +10,8 @@ const MOST = { across: 60, down: 32 }; // pieces that are still large enough to 
  */
 export function squares(own, change) {
   const sound = whence.isSound(own.exp);
-  const step = { across: Math.ceil(own.columns / MOST.across), down: Math.ceil(own.rows / MOST.down) };
+  const most = matchMedia("(max-width: 46rem)").matches ? FINGERS : MOST;
+  const step = { across: Math.ceil(own.columns / most.across), down: Math.ceil(own.rows / most.down) };
   const columns = Math.ceil(own.columns / step.across);
   const rows = Math.ceil(own.rows / step.down);
   const noun = sound ? "moment" : "square";
