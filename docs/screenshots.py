@@ -87,6 +87,8 @@ def web(browser: Browser, address: str, folder: Path) -> None:
     shot(browser, page, folder / "web.png", 1200, 860)
     shot(browser, page, folder / "web-phone.png", 390, 844, dark=True, at="#view .w-top")
     shot(browser, page, folder / "web-check.png", 1200, 480, at="#check", click="Remove the top 3 words")
+    digits = f"{address}/#m=digits&k=lrp,gi"
+    shot(browser, digits, folder / "web-squares.png", 1200, 560, at="#check", click="Remove the top 5 squares")
     shot(browser, f"{page}&tab=attention", folder / "web-attention.png", 1200, 860)
     shot(browser, f"{address}/#m=tones&k=lrp,gi,rollout", folder / "web-sound.png", 1200, 860)
     shot(browser, f"{address}/#m=shapes&k=lrp,attn_lrp,gi", folder / "web-shapes.png", 1200, 860)

@@ -21,8 +21,8 @@ TOP = {
     "SKILL.md": "skill.md",
 }
 """Files of the repository's top that are pages of the site."""
-SHOWN = {".svg", ".png", ".css", ".txt"}
-"""What pages show or link to."""
+SHOWN = {".svg", ".png", ".css", ".js", ".txt"}
+"""What pages show, load or link to."""
 CODE = re.compile(r"(`+).+?\1")
 FENCE = re.compile(r"^ {0,3}(```|~~~)")
 

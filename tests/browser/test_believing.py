@@ -95,8 +95,8 @@ def test_the_top_three_against_three_at_random(opened, server):
 
 def test_patches_are_taken_away_too(opened, server):
     page = opened(f"{server}#m=digits&k=lrp", wait="#check")
-    page.get_by_role("button", name="Remove the top 5 patches").click()
-    expect(page.locator(".chance")).to_be_visible()
+    page.get_by_role("button", name="Remove the top 5 squares").click()
+    expect(page.locator(".chance")).to_contain_text("of the 10 draws did")
 
 
 def test_what_is_typed_is_explained_and_the_old_answer_is_dimmed_meanwhile(opened, server):
@@ -133,7 +133,30 @@ def test_methods_come_in_one_by_one_with_their_progress(opened, server):
     page.route("**/api/stream", lambda r: r.fulfill(status=200, content_type="application/x-ndjson", body=body))
     page.get_by_role("button", name="Explain").click()
     expect(page.locator(ROWS)).to_have_count(1)
-    expect(page.locator('[data-waiting="gi"]')).to_contain_text("30 of 60, about 12 s left")
+    expect(page.locator('[data-waiting="gi"]')).to_contain_text("30 of 60 steps, about 12 s left")
+
+
+def test_slow_methods_are_stopped_and_what_is_there_stays(opened, server):
+    page = opened(server, wait="#agreement")
+    made = whence.explain("sentiment", "so dull", method="lrp")
+    first = json.dumps({"event": "explained", "method": "lrp", "seconds": 0.1, "explanations": [to_wire(made)]})
+    page.evaluate(
+        """(line) => {
+          const real = fetch;
+          const one = (lines) => lines.enqueue(new TextEncoder().encode(line + "\\n"));
+          const held = () => Promise.resolve(new Response(new ReadableStream({ start: one })));
+          globalThis.fetch = (path, options) => (path === "/api/stream" ? held() : real(path, options));
+        }""",
+        first,
+    )
+    page.get_by_role("button", name="Explain").click()
+    expect(page.locator("[data-waiting]")).to_have_count(3)
+    page.get_by_role("button", name="Cancel").click()
+    expect(page.locator("[data-waiting]")).to_have_count(0)
+    expect(page.locator(ROWS)).to_have_count(1)
+    expect(page.locator(".topline")).to_contain_text("sentiment · stopped")
+    expect(page.get_by_text("checking …")).to_have_count(0)
+    expect(page.get_by_role("button", name="Cancel")).to_have_count(0)
 
 
 def test_the_receipt_is_a_waterfall_that_ends_at_the_score(opened, server):

@@ -24,8 +24,8 @@ def test_answer_documents_and_shares_are_there(opened):
     expect(page.locator(".w-answered")).to_contain_text("It dates from 1889.1 It is tall & loved.21")
     expect(page.locator(".w-nocite")).to_have_attribute("title", "nothing that the model read speaks for it")
     expect(page.locator(".w-doctext").first).to_have_text("It was <b>built</b> in 1889. It is tall.")
-    expect(share(page, "document-0")).to_have_text("50%")
-    expect(page.get_by_role("heading", name="From none of them: 22%")).to_be_visible()
+    expect(share(page, "document-0")).to_have_text("50 %")
+    expect(page.get_by_role("heading", name="From none of them: 22 %")).to_be_visible()
 
 
 def test_a_statement_lights_up_its_sentences_and_its_shares(opened):
@@ -35,8 +35,8 @@ def test_a_statement_lights_up_its_sentences_and_its_shares(opened):
     assert colour(sentences.nth(0)) == NOTHING
     assert colour(sentences.nth(2)) != NOTHING
     expect(page.locator(".w-marked")).to_have_text(["It is tall.", "Many visit it."])
-    expect(share(page, "document-1")).to_have_text("50%")
-    expect(share(page, "rest-instructions")).to_have_text("20%")
+    expect(share(page, "document-1")).to_have_text("50 %")
+    expect(share(page, "rest-instructions")).to_have_text("20 %")
     expect(page.get_by_role("heading", name="Where statement 2 came from")).to_be_visible()
     page.mouse.move(2, 2)
     expect(page.get_by_role("heading", name="Where the answer came from")).to_be_visible()
@@ -55,20 +55,20 @@ def test_a_sentence_lights_up_what_it_gave_to(opened):
     statements = page.locator(".w-statement")
     assert colour(statements.nth(0)) == ORANGE
     assert colour(statements.nth(1)) == NOTHING
-    expect(statements.nth(0)).to_have_attribute("title", "75% of it is from this sentence")
+    expect(statements.nth(0)).to_have_attribute("title", "75 % of it is from this sentence")
 
 
 def test_a_click_or_a_key_keeps_it_and_escape_lets_go(opened):
     page = opened(cited(made.citations()), wait=READY)
     page.locator(".w-statement").nth(1).click()
     page.locator(".w-sentence").nth(0).hover()
-    expect(share(page, "document-1")).to_have_text("50%")
+    expect(share(page, "document-1")).to_have_text("50 %")
     expect(page.locator(".w-statement").nth(1)).to_have_attribute("aria-pressed", "true")
     page.keyboard.press("Escape")
-    expect(share(page, "document-1")).to_have_text("28%")
+    expect(share(page, "document-1")).to_have_text("28 %")
     page.locator(".w-statement").nth(0).focus()
     page.keyboard.press("Enter")
-    expect(share(page, "document-0")).to_have_text("75%")
+    expect(share(page, "document-0")).to_have_text("75 %")
 
 
 def test_without_javascript_everything_can_be_read(opened):

@@ -25,17 +25,17 @@ def methods(page) -> set[str]:
     return set(page.locator(ROWS).evaluate_all("rows => rows.map((row) => row.dataset.method)"))
 
 
-def drop(page, name: str, kind: str, content: bytes) -> None:
+def drop(page, name: str, kind: str, content: bytes, on: str = "body") -> None:
     """Drop a file on the page."""
     page.evaluate(
-        """async ([name, type, data]) => {
+        """async ([name, type, data, on]) => {
           const bytes = Uint8Array.from(atob(data), (c) => c.charCodeAt(0));
           const transfer = new DataTransfer();
           transfer.items.add(new File([bytes], name, { type }));
           const options = { dataTransfer: transfer, bubbles: true, cancelable: true };
-          document.body.dispatchEvent(new DragEvent("drop", options));
+          document.querySelector(on).dispatchEvent(new DragEvent("drop", options));
         }""",
-        [name, kind, base64.b64encode(content).decode()],
+        [name, kind, base64.b64encode(content).decode(), on],
     )
 
 

@@ -89,3 +89,23 @@ def test_shares_are_never_rounded_to_certainty():
     assert [percent(p) for p in (0.5, 0.99999, 0.00001, 0.999999, 0.0)] == [
         "50 %", "99.999 %", "0.001 %", "99.9999 %", "0 %",
     ]  # fmt: skip
+
+
+def test_many_reasons_that_are_equally_strong_are_none():
+    even = made([0, 2.0, 1.9, 1.8, 1.9, 2.0, 1.9]).verdict
+    assert even == "The model says positive (82 %); by this method no part of it stands out."
+    assert made([0, 2.0, 1.9, 1.8, 1.9, 2.0, 1.9], "negative").verdict == (
+        "The model says positive (82 %). For negative no part stands out by this method."
+    )
+    assert "because of gem and fine" in Explanation(np.array([1.0, 1.0]), ("gem", "fine"), prediction=SAID).verdict
+
+
+def test_a_mark_alone_is_quoted():
+    assert "because of “,”." in made([0, 0, 2.0, 0, 0, 0, 0]).verdict
+
+
+def test_beside_a_text_places_are_those_of_the_picture():
+    parts = (Part("input_ids", "token", shape=(1,)), Part("pixel_values", "patch", shape=(3, 3)))
+    scores = np.array([0.1, *([0.0] * 8), 2.0])
+    exp = Explanation(scores, ("what", *(f"[{n}]" for n in range(9))), "7", parts=parts, prediction=Prediction(("7",)))
+    assert exp.verdict == "The model says 7, mainly because of the bottom right of the picture."

@@ -57,7 +57,7 @@ def test_fragments_and_pages_are_escaped():
 def test_the_page_has_everything_without_its_script():
     page = draw(made.citations(), "html")
     assert 'id="document-2"' in page
-    assert re.search(r'href="#document-1" title="guide &lt;b&gt;: 75% of this statement">1<', page)
+    assert re.search(r'href="#document-1" title="guide &lt;b&gt;: 75 % of this statement">1<', page)
     assert 'class="w-sentence w-marked w-p24" data-document="0" data-sentence="0"' in page
     assert ' style="' not in page, "the policy of the page would refuse it"
     found = json.loads(re.search(r'id="whence-data">(.*?)</script>', page, re.DOTALL)[1])

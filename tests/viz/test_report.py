@@ -6,10 +6,12 @@ import base64
 import hashlib
 import json
 import re
+from dataclasses import replace
 
 import numpy as np
 import pytest
 
+from tests.viz import made
 from whence.results import Comparison, Explanation
 from whence.viz import colour, report
 
@@ -82,3 +84,10 @@ def test_palette_is_that_of_the_figures():
 )
 def test_shade(score, name):
     assert report.shade(score, 1.0) == name
+
+
+def test_a_comparison_of_pictures_is_not_titled_by_its_first_method():
+    both = Comparison((made.image(), replace(made.image(), method="gi")))
+    assert "<title>3 by lrp, gi · whence</title>" in report.page(both)
+    many = Comparison(tuple(replace(made.image(), method=f"m{n}") for n in range(7)))
+    assert "<title>3 by 7 methods · whence</title>" in report.page(many)

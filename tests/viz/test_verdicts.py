@@ -91,3 +91,33 @@ def test_every_report_has_one(name):
     said = verdict(made.every()[name])
     assert said.endswith(".")
     assert "nan" not in said
+
+
+def test_a_pair_names_words_and_places_of_pictures():
+    pair = made.pair()
+    assert (
+        verdict(pair)
+        == "Their cosine similarity is 1, mainly because “<” goes with “kitten” and “the” goes with “kitten”."
+    )
+    assert "the top left of the picture goes with “a”" in verdict(made.seen_pair())
+    both = replace(made.seen_pair(), matrix=np.eye(4), right=made.image())
+    assert "the top left of the first picture goes with the top left of the second" in verdict(both)
+
+
+def test_a_pair_that_is_not_similar_says_what_pulls_apart():
+    pair = replace(made.pair(), score=-0.5)
+    assert verdict(pair) == "Their cosine similarity is −0.5, mainly because “<” and “sat” pull apart."
+    empty = replace(made.pair(), matrix=np.zeros((5, 2)))
+    assert "no two parts of them go together" in verdict(empty)
+
+
+def test_a_trace_names_words_that_are_about_as_strong_as_the_strongest_and_whose_they_are():
+    trace = made.trace()
+    scores = np.zeros(10)
+    scores[4:6] = 1.0  # two tokens of one word
+    scores[[0, 1]] = 9.0, 0.9  # a special token, and a word that is not half as strong
+    told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
+    assert told == "“Rome is nice</s>” came mainly from “city”, most of it from “template”."
+    scores[0] = 0.0
+    told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
+    assert told.endswith("came mainly from “city”, most of it from “user”.")

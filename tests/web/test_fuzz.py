@@ -51,6 +51,7 @@ def document(digits, tones, tmp_path_factory):
             models={
                 "tiny": whence.load((small.classifier(), small.wordpiece())),
                 "writer": whence.load((small.llama(), small.bytelevel())),
+                "clip": whence.load(small.clip()),
                 "digits": digits,
                 "tones": tones,
             },
@@ -77,6 +78,8 @@ OPERATIONS = [
     ("POST", "/api/stream"),
     ("POST", "/api/write"),
     ("POST", "/api/cite"),
+    ("POST", "/api/similarity"),
+    ("POST", "/api/similarity/figure"),
     ("POST", "/api/tokens"),
     ("POST", "/api/remove"),
     ("POST", "/api/attention"),
@@ -119,7 +122,9 @@ def sensible(case):
     body = case.body
     for name in ("image", "sound"):
         body.pop(name, None)
-    if body["model"] == "digits":
+    if body["model"] == "clip":  # has attention, of one side
+        body |= {"text": "a gem", "pair": None}
+    elif body["model"] == "digits":
         body |= {"image": picture(colour=len(body.get("text") or "") % 256), "text": None, "pair": None}
     elif body["model"] == "tones":
         body |= {"sound": sound(), "text": None, "pair": None}

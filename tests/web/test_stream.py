@@ -8,14 +8,18 @@ import threading
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 import whence
+from tests import small
 from tests.web.conftest import TEXT, refused, run_alone
 from whence import cancel
 from whence.results.explanation_files import to_wire
-from whence.web import answer_stream, streams
+from whence.web import answer_stream, answer_writing, streams
+from whence.web.app import create_app
 from whence.web.jobs import Jobs
 from whence.web.refusals import ApiError
+from whence.web.settings import Settings
 
 
 @pytest.fixture(scope="session")
@@ -206,9 +210,34 @@ def test_a_model_writes_token_by_token_and_the_trace_follows(client):
     assert trace["event"] == "trace"
     assert len(trace["data"]["places"]) == 3
     assert len(trace["data"]["target_scores"]) == 3
+    assert trace["verdict"].endswith(".")
 
 
 def test_only_models_that_write_are_asked_to(client):
     refused(client.post("/api/write", json={"model": "sentiment", "text": "abc"}), 422, "wrong_input")
     refused(client.post("/api/write", json={"model": "writer", "text": "abc", "generate": 999}), 422, "too_many")
     refused(client.post("/api/similarity", json={"model": "writer", "text": "a", "pair": "b"}), 422, "wrong_input")
+
+
+def test_citations_are_by_the_method_that_is_asked_for(monkeypatch):
+    asked = []
+    real = answer_writing.cite
+    monkeypatch.setattr(answer_writing, "cite", lambda *a, **k: (asked.append(k["method"]), real(*a, **k))[1])
+    app = create_app(Settings(models={"writer": whence.load((small.long_llama(), small.bytelevel(limit=512)))}))
+    client = TestClient(app, base_url="http://localhost", raise_server_exceptions=False)
+    body = {"model": "writer", "question": "a b", "documents": ["One text.", "Two texts."], "answer": "abc."}
+    drawn = {method: client.post("/api/cite", json=body | {"method": method}).json() for method in ("gi", "rollout")}
+    plain = client.post("/api/cite", json=body).json()
+    assert asked == ["gi", "rollout", "lrp"]
+    assert drawn["gi"]["data"] != drawn["rollout"]["data"] != plain["data"]
+    assert plain["verdict"]
+    for method in ("nope", "/etc/passwd", ""):
+        code = "unknown_method" if method else "invalid"
+        refused(client.post("/api/cite", json=body | {"method": method}), 422, code)
+
+
+def test_an_unknown_method_is_refused_before_it_waits(client):
+    body = {"model": "no such model", "text": "abc", "pair": "abc", "method": "nope"}
+    for address in ("write", "similarity"):
+        given = {k: v for k, v in body.items() if k != "pair" or address == "similarity"}
+        refused(client.post(f"/api/{address}", json=given), 422, "unknown_method")

@@ -12,7 +12,7 @@ from whence.errors import InputError
 from whence.files import write
 from whence.options import check
 
-__all__ = ["Column", "Drawn", "Font", "Writers", "draw", "draws", "formats", "save_as"]
+__all__ = ["Column", "Drawn", "Font", "Writers", "content", "draw", "draws", "formats", "save_as"]
 
 Drawer = Callable[[Any], Any]
 Writers: TypeAlias = Mapping[str, Callable[[], str | bytes]]
@@ -85,6 +85,13 @@ def save_as(
             raise InputError(f"column= and font= are of figures, and {path.name!r} is none: use {' '.join(FIGURES)}")
         return write(path, draw(result, "figure").on_paper(kind, column, font))
     return write(path, own[kind]() if kind in own else draw(result, kind[1:]))
+
+
+def content(result: Drawn, name: str) -> str | bytes:
+    """A file of the result in a format ("svg", "json"), as `save` would write it."""
+    own = result._writers()
+    made: str | bytes = own[f".{name}"]() if f".{name}" in own else draw(result, name)
+    return made
 
 
 class Drawn:

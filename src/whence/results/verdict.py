@@ -11,7 +11,7 @@ import numpy as np
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["Phrase", "percent", "verdict"]
+__all__ = ["Phrase", "named_scores", "percent", "reasons", "verdict"]
 
 Kind = Literal["", "said", "target", "for", "against"]
 MOST = 3
@@ -21,7 +21,9 @@ NEARLY = 0.5
 NOTABLE = 0.2
 """Of the strongest reason on the other side: what has less does not pull."""
 EDGES = ".,;:!?\"'()[]{}`´…–—-«»“”‘’"
-DOWN, ACROSS = ("top", "middle", "bottom"), ("left", "centre", "right")
+DOWN = {3: ("top", "middle", "bottom"), 2: ("top", "bottom"), 1: ("middle",)}
+ACROSS = {3: ("left", "centre", "right"), 2: ("left", "right"), 1: ("centre",)}
+"""Names of the parts of a picture that is cut into so many."""
 
 
 class Phrase(NamedTuple):
@@ -58,7 +60,7 @@ def _prediction(exp: Explanation) -> list[Phrase]:
     if exp.target == label or not exp.target:
         return said
     if _against(exp):
-        return [*said, Phrase(f" rather than {_against(exp)}")]
+        return [*said, Phrase(" rather than "), Phrase(_against(exp), "target")]
     return [*said, Phrase(". For "), Phrase(shown(exp.target), "target")]
 
 
@@ -69,13 +71,17 @@ def _against(exp: Explanation) -> str:
 
 
 def _reasons(exp: Explanation) -> list[Phrase]:
-    names, scores = _features(exp)
+    names, scores = named_scores(exp)
     order = np.argsort(-scores, kind="stable")
     top, bottom = (float(scores[order[0]]), float(scores[order[-1]])) if len(order) else (0.0, 0.0)
     label = exp.prediction.label
     other = not label or (exp.target not in (label, "") and not _against(exp))
     if max(top, -bottom) <= 0:
         return [Phrase(" this method names no reason." if other else "; this method names no reason.")]
+    if _even(scores, top):
+        return [
+            Phrase(" no part stands out by this method." if other else "; by this method no part of it stands out.")
+        ]
     fors = _named(names, scores, order, top) if top > 0 else []
     against = _named(names, -scores, order[::-1], -bottom) if -bottom > 0 else []
     if not exp.class_specific:
@@ -92,6 +98,15 @@ def _reasons(exp: Explanation) -> list[Phrase]:
     return [*made, Phrase("; "), *_listed(against, "against"), Phrase(tail)]
 
 
+def _even(scores: np.ndarray, top: float) -> bool:
+    """Whether most of many reasons are about as strong as the strongest: naming three of them would mislead.
+
+    >>> _even(np.array([1.0, 0.9, 0.9, 0.8, 0.1]), 1.0), _even(np.array([1.0, 0.9, 0.2, 0.1, 0.1]), 1.0)
+    (True, False)
+    """
+    return top > 0 and int((scores >= NEARLY * top).sum()) > max(MOST, len(scores) / 2)
+
+
 def _note(exp: Explanation) -> list[Phrase]:
     """What a reader must know to judge the sentence: that most of the scores are not at the words."""
     sizes = np.abs(np.nan_to_num(exp.scores.reshape(-1).astype(np.float64)))
@@ -101,48 +116,58 @@ def _note(exp: Explanation) -> list[Phrase]:
     return [Phrase(f" {percent(share)} of this method's scores lie at special tokens.")] if share > 0.5 else []
 
 
-def _features(exp: Explanation) -> tuple[list[str], np.ndarray]:
+def named_scores(exp: Explanation) -> tuple[list[str], np.ndarray]:
     """Names and scores of all that can be a reason."""
     names: list[str] = []
     scores: list[float] = []
-    for one in exp.apart():
+    several = exp.apart()
+    for one in several:
         own = one.laid_out()
-        found = _of_picture(own) if own.is_image else _of_text(own)
-        for name, score in found:
-            names.append(name)
-            scores.append(float(np.nan_to_num(score)))
+        place = " of the picture" if len(several) > 1 and own.is_image and own.parts[0].kind != "frame" else ""
+        values = own.scores.reshape(-1).astype(np.float64)
+        for name, places in reasons(own):
+            names.append(name + place)
+            scores.append(float(np.nansum(values[places])))
     return names, np.array(scores)
 
 
-def _of_text(exp: Explanation) -> list[tuple[str, float]]:
+def reasons(exp: Explanation) -> list[tuple[str, list[int]]]:
+    """What of one input can be a reason, and its features: words (or tokens) that are not special, thirds of a picture
+    each way, tenths of a sound."""
+    return _of_picture(exp) if exp.is_image else _of_text(exp)
+
+
+def _of_text(exp: Explanation) -> list[tuple[str, list[int]]]:
     if exp.word_ids and exp.tokens and len(exp.word_ids) == len(exp.tokens):
-        found = [(w.text, w.score) for w in exp.words() if not (exp.special and exp.special[w.tokens[0]])]
+        found = [(w.text, list(w.tokens)) for w in exp.words() if not (exp.special and exp.special[w.tokens[0]])]
     else:
         kept = [n for n in range(len(exp)) if not (exp.special and exp.special[n])]
-        found = [(exp.feature(n), float(exp.scores.reshape(-1)[n])) for n in kept]
-    return [(_bare(text), score) for text, score in found]
+        found = [(exp.feature(n), [n]) for n in kept]
+    return [(_bare(text), places) for text, places in found]
 
 
 def _bare(text: str) -> str:
-    """A word without the marks around it; a number keeps its sign.
+    """A word without the marks around it; a number keeps its sign, and a mark alone is quoted.
 
     >>> _bare(" “superb,”"), _bare("(-5)"), _bare(" – "), _bare(" ")
-    ('superb', '-5', '–', 'white space')
+    ('superb', '-5', '“–”', 'white space')
     """
     bare = text.strip().strip(EDGES)
     sign = text[: text.find(bare)][-1:] if bare[:1].isdigit() else ""
-    return (sign if sign == "-" else "") + bare or text.strip() or "white space"
+    alone = f"“{text.strip()}”" if text.strip() else "white space"
+    return (sign if sign == "-" else "") + bare or alone
 
 
-def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
+def _of_picture(exp: Explanation) -> list[tuple[str, list[int]]]:
     """Thirds of a picture each way, or tenths of a sound: single patches mean nothing to people."""
     rows, columns = exp.scores.shape
+    numbers = np.arange(rows * columns).reshape(rows, columns)
     if exp.parts and exp.parts[0].kind == "frame":
         bins = min(10, columns)
         edges = [round(n * columns / bins) for n in range(bins + 1)]
         seconds = exp.parts[0].seconds
         return [
-            (f"{a * seconds:.2f}–{b * seconds:.2f} s", float(np.nansum(exp.scores[:, a:b]))) for a, b in pairwise(edges)
+            (f"{a * seconds:.2f}–{b * seconds:.2f} s", numbers[:, a:b].reshape(-1).tolist()) for a, b in pairwise(edges)
         ]
     down, across = min(3, rows), min(3, columns)
     made = []
@@ -150,21 +175,20 @@ def _of_picture(exp: Explanation) -> list[tuple[str, float]]:
         for j in range(across):
             r = slice(round(i * rows / down), round((i + 1) * rows / down))
             c = slice(round(j * columns / across), round((j + 1) * columns / across))
-            made.append((_place(i, j, down, across), float(np.nansum(exp.scores[r, c]))))
+            made.append((_place(i, j, down, across), numbers[r, c].reshape(-1).tolist()))
     return made
 
 
 def _place(i: int, j: int, down: int, across: int) -> str:
     """Where a part of a picture is.
 
-    >>> _place(0, 2, 3, 3), _place(1, 1, 3, 3), _place(1, 0, 3, 3)
-    ('the top right', 'the centre', 'the left')
+    >>> _place(0, 2, 3, 3), _place(1, 1, 3, 3), _place(1, 0, 3, 3), _place(1, 0, 2, 2), _place(0, 0, 1, 1)
+    ('the top right', 'the centre', 'the left', 'the bottom left', 'the whole')
     """
-    names = [DOWN[i] if down == 3 else "", ACROSS[j] if across == 3 else ""]
-    if names == ["middle", "centre"]:
-        return "the centre"
-    kept = [name for name in names if name and name not in ("middle", "centre")]
-    return "the " + " ".join(kept) if kept else "the whole"
+    if down == across == 1:
+        return "the whole"
+    kept = [name for name in (DOWN[down][i], ACROSS[across][j]) if name not in ("middle", "centre")]
+    return "the " + " ".join(kept) if kept else "the centre"
 
 
 def _named(names: list[str], scores: np.ndarray, order: np.ndarray, most: float) -> list[str]:
@@ -192,8 +216,13 @@ def _verb(word: str, who: list[str]) -> str:
 
 
 def shown(label: str) -> str:
-    """A label as it is said; of a token that is white space, its spelling."""
-    return label.strip() or repr(label)[1:-1]
+    """A label as it is said; marks alone are quoted, and of a token that is white space, its spelling.
+
+    >>> shown(" Paris"), shown("."), shown("\\n")
+    ('Paris', '“.”', '\\\\n')
+    """
+    bare = label.strip()
+    return (bare if any(c.isalnum() for c in bare) else f"“{bare}”") if bare else repr(label)[1:-1]
 
 
 def percent(share: float) -> str:

@@ -90,18 +90,18 @@ def sentences(result: Citations) -> list[list[Sentence]]:
     return made
 
 
-def elsewhere(rest: dict[str, float]) -> str:
-    """What came from no document, in words, the largest first."""
+def elsewhere(rest: dict[str, float], gap: str = "") -> str:
+    """What came from no document, in words, the largest first; `gap` stands before a %."""
     parts = sorted(((share, name) for name, share in rest.items() if share >= 0.005), reverse=True)
-    return ", ".join(f"{PLAINLY.get(name, name)} {share:.0%}" for share, name in parts)
+    return ", ".join(f"{PLAINLY.get(name, name)} {100 * share:.0f}{gap}%" for share, name in parts)
 
 
-def from_none(one: Citations | Statement) -> str:
+def from_none(one: Citations | Statement, gap: str = "") -> str:
     """How much came from no document. Where nothing speaks for a statement, there is nothing to have a share of."""
     if not any(one.documents) and not any(one.rest.values()):
         return "nothing that the model read speaks for it"
-    words = elsewhere(one.rest)
-    return f"from none of them: {one.elsewhere:.0%}" + (f" ({words})" if words else "")
+    words = elsewhere(one.rest, gap)
+    return f"from none of them: {100 * one.elsewhere:.0f}{gap}%" + (f" ({words})" if words else "")
 
 
 @draws(Citations, "txt")

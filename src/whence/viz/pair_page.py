@@ -13,7 +13,7 @@ from whence.results.showing import draws
 from whence.viz.axes import minus
 from whence.viz.cards import Card, cards, copies
 from whence.viz.colour import scale_of
-from whence.viz.pair_text import heading, said
+from whence.viz.pair_text import said
 from whence.viz.passages import named
 from whence.viz.report import document, shade
 from whence.viz.tabular import Grid, latex
@@ -43,13 +43,28 @@ def page(pair: Pair) -> str:
     )
 
 
+GLOSSES = {
+    "cosine": "The cosine of the two embeddings: 1 where they point the same way, 0 where they have nothing in common.",
+    "dot": "The product of the two embeddings. It has no fixed range.",
+    "maxsim": "Late interaction: the cosines of each token of the first with its best partner, summed.",
+}
+"""What a similarity is measured in."""
+
+
 def body_of(pair: Pair) -> str:
     """Both inputs, the place of the matrix and the receipt, escaped: what the script is given to draw on."""
+    size = f"{len(pair.left)} × {len(pair.right)} parts"
+    top = f"{pair.measure} similarity {minus(f'{pair.score:+.4f}')} · by {pair.method} · {size}"
+    place = f"{pair.rank}. · " if pair.rank is not None else ""
     return (
-        f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(heading(pair))}</h2>'
+        f'<div id="whence-pair" class="w-board"><section class="w-card"><h2>{html.escape(place + top)}</h2>'
         f'<div class="w-two" data-role="two">{_side(pair.left, "left")}{_side(pair.right, "right")}</div>'
-        f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it.</p>'
-        f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div></section>'
+        f'<p class="w-quiet"><span class="w-key w-raises"></span>raises the similarity '
+        f'<span class="w-key w-lowers"></span>lowers it. {html.escape(GLOSSES.get(pair.measure, ""))}</p>'
+        f'<p class="w-quiet w-noprint">Point at a part of either to see what it goes with. A click keeps it. '
+        f"With keys: Tab and the arrows, then Enter.</p>"
+        f'</section><section class="w-card"><h2>What goes with what</h2><div data-role="matrix"></div>'
+        f'<p class="w-quiet">Rows are parts of the first, columns are parts of the second.</p></section>'
         f'<section class="w-card"><h2>The receipt</h2>{_receipt(pair)}</section></div>'
     )
 
@@ -67,7 +82,11 @@ def data_of(pair: Pair) -> dict[str, Any]:
 
 def _facts(side: Explanation) -> dict[str, Any]:
     scores = side.scores.reshape(-1)
-    return {"names": [named(side.feature(n)) for n in range(len(side))], "scores": [_short(value) for value in scores]}
+    return {
+        "names": [named(side.feature(n)) for n in range(len(side))],
+        "scores": [_short(value) for value in scores],
+        "columns": side.laid_out().scores.shape[1] if side.laid_out().is_image else None,
+    }
 
 
 def _short(value: float) -> float | None:
@@ -80,15 +99,26 @@ def _side(side: Explanation, which: str) -> str:
     return f'<div class="w-side" data-side="{which}">{inner}</div>'
 
 
+LISTS = {"left": "The first", "right": "The second"}
+
+
 def _text(side: Explanation, which: str) -> str:
+    """Words as options of a list, of which one can be tabbed to: arrow keys go on from there."""
     scale = scale_of(side.scores)
     spans = "".join(
         f'{html.escape(piece.gap)}<span class="w-t {shade(float(score), scale)}'
-        f'{" w-s" if side.special and side.special[piece.token] else ""}" data-{which}="{piece.token}" tabindex="0">'
-        f"{html.escape(piece.text)}</span>"
-        for piece, score in zip(pieces(side), side.scores, strict=True)
+        f'{" w-s" if side.special and side.special[piece.token] else ""}" data-{which}="{piece.token}" {_option(n)}'
+        f"{'' if piece.text.strip() else BLANK}>{html.escape(piece.text)}</span>"
+        for n, (piece, score) in enumerate(zip(pieces(side), side.scores, strict=True))
     )
-    return f'<p class="w-text" dir="auto">{spans}</p>'
+    return f'<p class="w-text" dir="auto" role="listbox" aria-label="{LISTS[which]}">{spans}</p>'
+
+
+BLANK = ' aria-label="white space"'
+
+
+def _option(n: int) -> str:
+    return f'role="option" aria-selected="false" tabindex="{0 if n == 0 else -1}"'
 
 
 def _picture(side: Explanation, which: str) -> str:
@@ -96,15 +126,19 @@ def _picture(side: Explanation, which: str) -> str:
     rows, columns = side.scores.shape
     scale = scale_of(side.scores)
     squares = "".join(
-        f'<rect class="w-square w-{"against" if score < 0 else "for"}" data-{which}="{n}" tabindex="0" '
+        f'<rect class="w-square w-{"against" if score < 0 else "for"}" data-{which}="{n}" {_option(n)} '
+        f'aria-label="{html.escape(side.feature(n))}" '
         f'x="{n % columns}" y="{n // columns}" width="1" height="1" '
         f'fill-opacity="{0.75 * min(1.0, abs(float(score)) / scale):.3f}"/>'
         for n, score in enumerate(side.scores.reshape(-1))
     )
     source = to_wire(side)["image"]
     image = f'<img src="{source}" alt="the picture that was compared">' if source else ""
-    grid = f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none">{squares}</svg>'
-    return f'<div class="w-seen">{image}{grid}</div>'
+    grid = (
+        f'<svg viewBox="0 0 {columns} {rows}" preserveAspectRatio="none" role="listbox" aria-label="{LISTS[which]}">'
+        f"{squares}</svg>"
+    )
+    return f'<div class="w-patched">{image}{grid}</div>'
 
 
 def _receipt(pair: Pair) -> str:

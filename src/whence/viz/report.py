@@ -38,13 +38,26 @@ def page(result: Explanation | Sequence[Explanation]) -> str:
     """Prediction, target switch, coloured tokens or patches or both, table, receipt and stamp, in one file."""
     results = [exp.laid_out() for exp in ([result] if isinstance(result, Explanation) else result)]
     first = results[0]
-    title = _said(first) or f"{first.target} by {first.method}"
+    title = _said(first) or _named(results)
     return document(
         title=title if len(title) <= 120 else title[:119] + "…",
         body=f'<div id="whence-board" class="w-board"><noscript>{_still(results[0])}</noscript></div>',
         data={"explanations": _shared(results)},
         scripts=(*SCRIPTS, "report.js"),
     )
+
+
+def _named(results: Sequence[Explanation]) -> str:
+    """What is explained, and how, where no text says it."""
+    targets, methods = (
+        list(dict.fromkeys(names)) for names in zip(*((e.target, e.method) for e in results), strict=True)
+    )
+    how = ", ".join(methods) if len(methods) <= SEVERAL else f"{len(methods)} methods"
+    return f"{', '.join(targets[:SEVERAL])} by {how}"
+
+
+SEVERAL = 5
+"""Methods that a title names."""
 
 
 def _said(exp: Explanation) -> str:

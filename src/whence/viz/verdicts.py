@@ -26,9 +26,10 @@ from whence.results.concept_scores import TCAV
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation_files import shown
 from whence.results.tuning import Tuning
+from whence.results.verdict import named_scores, percent, reasons
 from whence.viz.axes import number, signed
 from whence.viz.citing import from_none
-from whence.viz.passages import WRITTEN, amounts, named, strongest
+from whence.viz.passages import WRITTEN, amounts, named
 
 __all__ = ["together", "verdict"]
 
@@ -57,11 +58,13 @@ def _quoted(text: str) -> str:
 
 @verdict.register
 def _(trace: Trace) -> str:
-    held = {("its own words" if name == WRITTEN else f"“{name}”"): v for name, v in _sides(trace).items()}
-    plain = np.where(trace.whole.special, 0.0, trace.whole.scores) if trace.whole.special else trace.whole.scores
-    best = [_quoted(name) for name, score in strongest(trace, plain, 3) if score > 0]
+    plainly = {WRITTEN: "its own words", "prompt": "the prompt"}
+    held = {plainly.get(name, f"“{name}”"): v for name, v in _sides(trace).items()}
+    names, scores = named_scores(trace.whole)
+    order = [n for n in np.argsort(-scores, kind="stable")[:3] if scores[n] > 0 and scores[n] >= scores.max() / 2]
+    best = list(dict.fromkeys(_quoted(names[n].strip("“”")) for n in order))
     most = max(held, key=lambda name: held[name]) if held else ""
-    where = f", most of it of {most}" if len(held) > 1 and held[most] > 0 else ""
+    where = f", most of it from {most}" if len(held) > 1 and held[most] > 0 else ""
     came = f"came mainly from {together(best)}{where}" if best else "came from nothing that it read"
     return f"{_quoted(trace.text)} {came}."
 
@@ -72,9 +75,27 @@ def _sides(trace: Trace) -> dict[str, float]:
 
 @verdict.register
 def _(pair: Pair) -> str:
-    found = [(i, j) for i, j in pair.strongest(2) if pair.matrix[i, j] > 0]
-    goes = [f"{_quoted(pair.left.feature(i))} goes with {_quoted(pair.right.feature(j))}" for i, j in found]
-    because = f", mainly because {together(goes)}" if goes else ""
+    """Words and thirds of a picture are named, as in the sentence of an explanation."""
+    one, two = (reasons(side.laid_out()) for side in (pair.left, pair.right))
+    wide = np.nan_to_num(pair.matrix.astype(np.float64))
+    sums = np.array([[wide[np.ix_(rows, columns)].sum() for _, columns in two] for _, rows in one])
+    way = -1 if pair.score < 0 else 1
+    cells = way * sums.reshape(-1)
+    found = [divmod(int(n), len(two)) for n in np.argsort(-cells, kind="stable")[:2] if cells[n] > 0]
+    seen = [side.is_image for side in (pair.left, pair.right)]
+    which = ("the first picture", "the second") if all(seen) else ("the picture", "the picture")
+    names = [
+        [f"{name} of {of}" if picture else _quoted(name) for name, _ in side]
+        for side, picture, of in zip((one, two), seen, which, strict=True)
+    ]
+    goes = [
+        f"{names[0][i]} {'goes with' if way > 0 else 'and'} {names[1][j]}{'' if way > 0 else ' pull apart'}"
+        for i, j in found
+    ]
+    none = (
+        f"; no two parts of them {'go together' if way > 0 else 'pull apart'}, it comes from the model's own constants"
+    )
+    because = f", mainly because {together(goes)}" if goes else none
     return f"Their {pair.measure} similarity is {number(pair.score)}{because}."
 
 
@@ -82,10 +103,10 @@ def _(pair: Pair) -> str:
 def _(result: Citations) -> str:
     none = [one for one in result.statements if not one.cited]
     best, share = result.top(1)[0] if result.names else ("", 0.0)
-    came = f"{1 - result.elsewhere:.0%} of the answer came from the documents" if any(result.documents) else ""
-    came = f"{came}, most of it from {_quoted(best)} ({share:.0%})" if came and len(result.names) > 1 else came
+    came = f"{percent(1 - result.elsewhere)} of the answer came from the documents" if any(result.documents) else ""
+    came = f"{came}, most of it from {_quoted(best)} ({percent(share)})" if came and len(result.names) > 1 else came
     if not came:
-        return f"No document speaks for this answer: {from_none(result)}."
+        return f"No document speaks for this answer: {from_none(result, ' ')}."
     less = f"{len(none)} of {len(result.statements)} statements cite none" if none else "every statement cites one"
     return f"{came}; {less}."
 
@@ -152,7 +173,7 @@ def _(maps: AttentionMaps) -> str:
     ask, see = maps.axes(layer)
     looks = ""
     if query < len(ask) and key < len(see):
-        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {float(weights.max()):.0%}"
+        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {100 * float(weights.max()):.0f} %"
     count = sum(len(m) for m in maps.maps)
     return f"{count} heads in {len(maps)} layers; the most focused is head {head} of layer {layer}{looks}."
 
@@ -245,17 +266,17 @@ def _agrees(section: Section) -> str:
 
 def _moves(section: Section) -> str:
     rows = [row for row in section.rows if row["layer"] == row["head"] == "all" and row["attention"] == "permuted"]
-    return f"shuffling all attention changes the class of {rows[0]['flips']:.0%}" if rows else ""
+    return f"shuffling all attention changes the class of {percent(rows[0]['flips'])}" if rows else ""
 
 
 def _escapes(section: Section) -> str:
     rows = [row for row in section.rows if row["layer"] == "all"]
-    return f"{rows[0]['found']:.0%} allow quite another attention at the same prediction" if rows else ""
+    return f"{percent(rows[0]['found'])} allow quite another attention at the same prediction" if rows else ""
 
 
 def _guides(section: Section) -> str:
     held = {row["guide"]: row["accuracy"] for row in section.rows}
-    told = together([f"{name} {share:.0%}" for name, share in held.items()])
+    told = together([f"{name} {percent(share)}" for name, share in held.items()])
     return f"as a guide for a simple model: {told} right" if held else ""
 
 

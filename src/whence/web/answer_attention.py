@@ -12,9 +12,11 @@ import numpy as np
 from whence import cancel
 from whence.errors import WhenceError
 from whence.models import AbstractAdapter
+from whence.models.embedders import embedder_of
 from whence.results.maps import AttentionMaps
 from whence.verbs.attention import attention
-from whence.web.catalogue import Catalogue
+from whence.viz.verdicts import verdict
+from whence.web.catalogue import Catalogue, sides_of
 from whence.web.inputs import check_tokens, input_of
 from whence.web.refusals import ApiError, of_library
 from whence.web.requests import AttentionRequest
@@ -30,7 +32,10 @@ LARGEST = 8_000_000
 def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
     """The answer of /api/attention."""
     adapter = catalogue.model(request.model)
-    item = input_of(adapter, request, limits)
+    item = input_of(adapter, request, limits, apart=True)
+    if "image" in sides_of(adapter):
+        item = {"text": item} if isinstance(item, str) else {"image": item}
+        adapter = embedder_of(adapter).side_for(item)
     if request.text is not None:
         check_tokens(adapter, request.text, request.pair, limits.attention_tokens)
     try:
@@ -44,7 +49,8 @@ def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) ->
         )  # fmt: skip
     first, *others = _fitting(maps, request.layer, request.layers)
     answer = {"layers": len(maps), "streams": list(maps.streams), **first, "others": others}
-    return answer | {"ranks": _ranks(maps) if request.ranks else None}
+    said = {"ranks": _ranks(maps), "verdict": verdict(maps)} if request.ranks else {"ranks": None, "verdict": None}
+    return answer | said
 
 
 def _read(adapter: AbstractAdapter, item: Any, ranks: bool) -> AttentionMaps:

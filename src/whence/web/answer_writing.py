@@ -1,4 +1,4 @@
-"""What language models write, with where it came from; and what makes two texts similar."""
+"""What language models write, with where it came from."""
 
 from __future__ import annotations
 
@@ -10,22 +10,21 @@ from whence.models.writing import CausalLM
 from whence.results import Trace
 from whence.verbs.cite import cite
 from whence.verbs.explain import explain
-from whence.verbs.similarity import similarity
-from whence.viz import citations_page, pair_page, trace_page
+from whence.viz import citations_page, trace_page
+from whence.viz.verdicts import verdict
 from whence.web.answer_stream import Tell
-from whence.web.catalogue import Catalogue, kind_of
+from whence.web.catalogue import Catalogue
 from whence.web.inputs import check_text, check_tokens
 from whence.web.refusals import ApiError, of_library
-from whence.web.requests import CiteRequest, SimilarityRequest, WriteRequest
+from whence.web.requests import CiteRequest, WriteRequest
 from whence.web.settings import Limits
 
-__all__ = ["cited", "compared", "written"]
+__all__ = ["cited", "written"]
 
 
 def written(request: WriteRequest, catalogue: Catalogue, limits: Limits, tell: Tell) -> None:
     """Tell every token as it is written, and at the end the trace: where each came from."""
     adapter = _writer(request.model, request.generate, catalogue, limits)
-    catalogue.check_method(request.method)
     check_text(adapter, request.text, None, limits)
     check_tokens(adapter, request.text, None, limits.tokens, request.generate)
     options: dict[str, Any] = {"generate": request.generate, "progress": False}
@@ -35,7 +34,8 @@ def written(request: WriteRequest, catalogue: Catalogue, limits: Limits, tell: T
         trace: Trace = explain(adapter, request.text, request.method, **options)
     except WhenceError as error:
         raise of_library(error) from None
-    tell({"event": "trace", "text": request.text, "data": trace_page.data_of(trace)})
+    said = {"verdict": verdict(trace), "data": trace_page.data_of(trace)}
+    tell({"event": "trace", "text": request.text, **said})
 
 
 def cited(request: CiteRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
@@ -45,26 +45,16 @@ def cited(request: CiteRequest, catalogue: Catalogue, limits: Limits) -> dict[st
     check_text(adapter, whole, None, limits)
     given: dict[str, Any] = {"answer": request.answer} if request.answer is not None else {"generate": request.generate}
     try:
-        result = cite(adapter, request.question, list(request.documents), progress=False, **given)
+        result = cite(
+            adapter, request.question, list(request.documents), method=request.method, progress=False, **given
+        )
     except WhenceError as error:
         raise of_library(error) from None
-    return {"html": citations_page.body_of(result), "data": citations_page.data_of(result)}
-
-
-def compared(request: SimilarityRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
-    """The answer of /api/similarity."""
-    adapter = catalogue.model(request.model)
-    if kind_of(adapter) != "pair":
-        raise ApiError(422, "wrong_input", "This model embeds no texts.", "Choose one of kind pair from /api/info.")
-    catalogue.check_method(request.method)
-    for text in (request.text, request.pair):
-        check_text(adapter, text, None, limits)
-        check_tokens(adapter, text, None, limits.attention_tokens)
-    try:
-        pair = similarity(adapter, request.text, request.pair, method=request.method, progress=False)
-    except WhenceError as error:
-        raise of_library(error) from None
-    return {"html": pair_page.body_of(pair), "data": pair_page.data_of(pair)}
+    return {
+        "verdict": verdict(result),
+        "html": citations_page.body_of(result),
+        "data": citations_page.data_of(result),
+    }
 
 
 def _writer(name: str, generate: int, catalogue: Catalogue, limits: Limits) -> AbstractAdapter:

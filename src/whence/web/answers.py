@@ -41,6 +41,7 @@ class ExampleInput(BaseModel):
     pair: str | None = None
     image: str | None = None
     sound: str | None = None
+    pair_image: str | None = None
 
 
 class ModelInfo(BaseModel):
@@ -48,6 +49,8 @@ class ModelInfo(BaseModel):
     task: str
     kind: Literal["text", "image", "sound", "image_text", "generation", "pair"]
     writes: bool = Field(description="Whether it can be asked to write, and to cite.")
+    sides: list[Literal["text", "image"]] = Field(description="Of kind pair: what either side may be.")
+    measures: list[str] = Field(description="Of kind pair: how it can compare, its own measure first.")
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
     max_tokens: int | None
     methods: list[str] = Field(description="Those that can explain it.")
@@ -175,6 +178,7 @@ class TokensAnswer(BaseModel):
 class DrawnAnswer(BaseModel):
     """A result as the page draws it: elements, escaped, and the numbers that go with them."""
 
+    verdict: str = Field(description="What came out, in a sentence.")
     html: str
     data: dict[str, Any]
 
@@ -214,6 +218,7 @@ class AttentionAnswer(LayerMaps):
     streams: list[str] = Field(description="Of each layer; encoder, decoder or cross in encoder-decoders.")
     others: list[LayerMaps]
     ranks: dict[str, list[list[float]]] | None = Field(description="relevance, entropy: by layer, then by head.")
+    verdict: str | None = Field(description="What stands out, in a sentence; with ranks.")
 
 
 class RunEntry(BaseModel):

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict
 from functools import partial
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 import torch
 from fastapi import APIRouter, FastAPI, Path, Query, Request
@@ -16,6 +16,7 @@ from whence.stamp import __version__
 from whence.web import (
     answer_attention,
     answer_explain,
+    answer_pair,
     answer_stream,
     answer_writing,
     docs,
@@ -47,6 +48,8 @@ from whence.web.requests import (
     CiteRequest,
     ExplainRequest,
     FigureRequest,
+    PairFigureRequest,
+    PairFormat,
     RemoveRequest,
     SimilarityRequest,
     StreamRequest,
@@ -75,7 +78,7 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
-WRITES = '{"event": "token", text}, then {"event": "trace", text, data}, or {"event": "error", error}'
+WRITES = '{"event": "token", text}, then {"event": "trace", text, verdict, data}, or {"event": "error", error}'
 EVENTS = (
     '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
     '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
@@ -182,6 +185,11 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
         answers = answer_explain.answered_together(bodies, catalogue, limits)
         return [made if isinstance(made, Exception) else JSONResponse(made) for made in answers]
 
+    async def download(request: Request, work: Callable[[], figures.File]) -> Response:
+        made = await while_connected(request, jobs.run(work, client=client_of(request)))
+        headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
+        return Response(made.content, media_type=made.type, headers=headers)
+
     @router.post("/api/explain", response_model=ExplainAnswer, response_description="Done.", responses=WORK)
     async def explain(body: ExplainRequest, request: Request) -> Any:
         """Explain a prediction: every method for every target. Leaving cancels the work."""
@@ -203,19 +211,33 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
     )
     async def write(body: WriteRequest, request: Request) -> Any:
         """Let a language model write: every token as it is written, and at the end where each came from."""
+        catalogue.check_method(body.method)
         return await streams.lines(request, jobs, partial(answer_writing.written, body, catalogue, limits))
 
     @router.post("/api/cite", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
     async def cite(body: CiteRequest, request: Request) -> Any:
         """Which sentences of documents an answer came from."""
+        catalogue.check_method(body.method)
         work = partial(answer_writing.cited, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
 
     @router.post("/api/similarity", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
     async def similar(body: SimilarityRequest, request: Request) -> Any:
-        """Which parts of two texts make their embeddings similar."""
-        work = partial(answer_writing.compared, body, catalogue, limits)
+        """Which parts of two texts, or of a picture and its caption, make their embeddings similar."""
+        catalogue.check_method(body.method)
+        work = partial(answer_pair.answered, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
+
+    @router.post(
+        "/api/similarity/figure",
+        response_class=Response,
+        response_description="Done.",
+        responses=WORK | docs.files({form: figures.TYPES[form] for form in get_args(PairFormat)}),
+    )
+    async def similar_figure(body: PairFigureRequest, request: Request) -> Any:
+        """What makes two inputs similar, as a file."""
+        catalogue.check_method(body.method)
+        return await download(request, partial(figures.drawn_pair, body, catalogue, limits))
 
     @router.post("/api/tokens", response_model=TokensAnswer, response_description="Done.", responses=WORK)
     async def tokens(body: TokensRequest, request: Request) -> Any:
@@ -244,10 +266,7 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
     async def figure(body: FigureRequest, request: Request) -> Any:
         """An explanation, or several side by side, as a file."""
         answer_explain.checked(body, catalogue, limits)
-        work = partial(figures.drawn, body, catalogue, limits)
-        made = await while_connected(request, jobs.run(work, client=client_of(request)))
-        headers = {"Content-Disposition": f'attachment; filename="{made.name}"'}
-        return Response(made.content, media_type=made.type, headers=headers)
+        return await download(request, partial(figures.drawn, body, catalogue, limits))
 
     app.include_router(router)
 

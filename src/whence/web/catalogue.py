@@ -15,12 +15,13 @@ from whence.methods.method import class_of
 from whence.methods.plainly import plain
 from whence.methods.propagate import Propagate
 from whence.models import BUNDLED, AbstractAdapter, load
-from whence.models.embedding import TextEncoder
+from whence.models.choosing import ImageMatcher
+from whence.models.embedding import Embeds
 from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
 
-__all__ = ["READS", "Catalogue", "is_slow", "kind_of"]
+__all__ = ["READS", "Catalogue", "is_slow", "kind_of", "sides_of"]
 
 DEFAULT_METHODS = ("lrp", "gi", "gae", "rollout")
 READS = {
@@ -31,7 +32,7 @@ READS = {
     "image_text": ("image", "text"),
     "pair": ("text",),
 }
-"""Kinds of model, and what a request gives them."""
+"""Kinds of model, and what a request gives them; a side of a pair may be an image, where `sides_of` says so."""
 SENTENCES = (
     "a gorgeous, witty, seductive movie",
     "It is not a good film: the plot is dull and the jokes are worse.",
@@ -41,6 +42,11 @@ PROMPTS = ("The capital of France is", "Once upon a time there was a")
 PAIRS = (
     ("A cat sleeps on the sofa.", "The kitten is napping on the couch."),
     ("How do bees sleep?", "Honey bees rest at night, hanging upside down from the comb."),
+)
+MATCHES = (
+    {"image": "/examples/shapes-2.png", "pair": "a purple triangle"},
+    {"image": "/examples/digit-3.png", "pair": "the number three"},
+    {"image": "/examples/digit-3.png", "pair_image": "/examples/digit-8.png"},
 )
 DIGITS = tuple("0123456789")
 CALLS = ("rising", "falling", "trill", "double")
@@ -104,6 +110,8 @@ class Catalogue:
             "kind": kind,
             "writes": adapter.writes and kind == "generation",
             "labels": list(adapter.labels) if kind != "generation" else [],
+            "sides": list(sides_of(adapter)),
+            "measures": list(_measures(adapter)),
             "max_tokens": min(limit or most_tokens, most_tokens) if "text" in READS[kind] else None,
             "methods": [n for n in self.methods if _can(n, adapter)],
             "examples": _examples(adapter, kind),
@@ -151,11 +159,29 @@ def kind_of(adapter: AbstractAdapter) -> str:
     """How the page treats a model: by what it reads, or as one that writes on."""
     if isinstance(adapter, ImageTextLM):
         return "image_text"
-    if isinstance(adapter, TextEncoder):
+    if sides_of(adapter):
         return "pair"
     if adapter.kind in ("image", "sound"):
         return adapter.kind
     return "generation" if adapter.speaks else "text"
+
+
+def sides_of(adapter: AbstractAdapter) -> tuple[str, ...]:
+    """What either side of a pair may be for a model that embeds: texts, with images where it matches the two (CLIP);
+    nothing for any other model."""
+    if isinstance(adapter, ImageMatcher) and adapter.other == "image" and hasattr(adapter.module, "get_text_features"):
+        return ("text", "image")
+    return ("text",) if isinstance(adapter, Embeds) else ()
+
+
+def _measures(adapter: AbstractAdapter) -> tuple[str, ...]:
+    """How two embeddings of a model can be compared, its own measure first."""
+    sides = sides_of(adapter)
+    if not sides:
+        return ()
+    able = ("cosine", "dot") if "image" in sides else ("cosine", "dot", "maxsim")  # one embedding for all of a picture
+    own = adapter.measure if isinstance(adapter, Embeds) else "cosine"
+    return tuple(sorted(able, key=lambda name: name != own))
 
 
 def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
@@ -167,7 +193,8 @@ def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
     if kind == "image_text":
         return [{"image": image, "text": text} for image, text in SCENES]
     if kind == "pair":
-        return [{"text": text, "pair": pair} for text, pair in PAIRS]
+        captions = [{"text": text, "pair": pair} for text, pair in PAIRS]
+        return [*MATCHES, captions[0]] if "image" in sides_of(adapter) else captions
     if adapter.speaks and not adapter.writes:
         return [{"text": f"The capital of France is {adapter.blank or '[MASK]'}."}]
     return [{"text": text} for text in (PROMPTS if kind == "generation" else SENTENCES)]
@@ -175,7 +202,7 @@ def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
 
 def _can(name: str, adapter: AbstractAdapter) -> bool:
     """Whether a method can explain what the page asks of a model; some need attention that is over all of it."""
-    if isinstance(adapter, TextEncoder):
+    if sides_of(adapter):
         return issubclass(class_of(name), Propagate)
     apart = adapter.reads_apart or (isinstance(adapter, ImageTextLM) and adapter.sees_apart)
     return not (apart and issubclass(class_of(name), AbstractAttentionMethod))

@@ -13,7 +13,7 @@ from typing import Any
 from fastapi import FastAPI
 
 from whence.models.writing import CausalLM
-from whence.web.catalogue import Catalogue, kind_of
+from whence.web.catalogue import Catalogue, sides_of
 from whence.web.settings import Limits
 
 __all__ = ["STYLE", "events", "files", "install", "page"]
@@ -62,13 +62,17 @@ def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Lim
 
 def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> None:
     schemas["TokensRequest"]["properties"]["model"]["enum"] = list(catalogue)
-    for name in ("ExplainRequest", "StreamRequest", "FigureRequest", "RemoveRequest", "AttentionRequest"):
+    texts, pictures = {"maxLength": limits.characters}, {"maxLength": limits.image_bytes * 4 // 3}
+    most = {"text": texts, "pair": texts, "image": pictures, "pair_image": pictures}
+    most["sound"] = {"maxLength": limits.sound_bytes * 4 // 3}
+    for name in (*EXPLAINS.values(), *SPECIAL.values(), "AttentionRequest"):
         fields = schemas[name]["properties"]
         fields["model"]["enum"] = list(catalogue)
-        _variant(fields["text"], "string")["maxLength"] = limits.characters
-        _variant(fields["pair"], "string")["maxLength"] = limits.characters
-        _variant(fields["image"], "string")["maxLength"] = limits.image_bytes * 4 // 3
-        _variant(fields["sound"], "string")["maxLength"] = limits.sound_bytes * 4 // 3
+        for part, bound in most.items():
+            if "anyOf" in fields.get(part, ()):
+                _variant(fields[part], "string").update(bound)
+        if "method" in fields:
+            fields["method"]["enum"] = list(catalogue.methods)
         if "methods" in fields:
             fields["methods"]["maxItems"] = limits.methods
             fields["methods"]["items"]["enum"] = list(catalogue.methods)
@@ -83,18 +87,33 @@ def _name(paths: dict[str, Any], runs: Sequence[str]) -> None:
             named["schema"]["enum"] = list(runs)
 
 
-SPECIAL = {"/api/write": "WriteRequest", "/api/cite": "CiteRequest", "/api/similarity": "SimilarityRequest"}
+EXPLAINS = {
+    "/api/explain": "ExplainRequest",
+    "/api/stream": "StreamRequest",
+    "/api/figure": "FigureRequest",
+    "/api/remove": "RemoveRequest",
+}
+SPECIAL = {
+    "/api/write": "WriteRequest",
+    "/api/cite": "CiteRequest",
+    "/api/similarity": "SimilarityRequest",
+    "/api/similarity/figure": "PairFigureRequest",
+}
 
 
 def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
     """Addresses that only some models are for: those models by name; where there is none, the address is left out."""
     served = {name: catalogue.model(name) for name in catalogue}
+    compares = [name for name, model in served.items() if sides_of(model)]
+    predicts = [name for name, model in served.items() if "image" not in sides_of(model)]
     able_to = {
-        "/api/similarity": [name for name, model in served.items() if kind_of(model) == "pair"],
+        **dict.fromkeys(EXPLAINS, predicts),
+        "/api/similarity": compares,
+        "/api/similarity/figure": compares,
         "/api/write": [name for name, model in served.items() if model.writes],
         "/api/cite": [name for name, model in served.items() if isinstance(model, CausalLM)],
     }
-    for path, schema in SPECIAL.items():
+    for path, schema in (EXPLAINS | SPECIAL).items():
         able = able_to[path]
         if able:
             document["components"]["schemas"][schema]["properties"]["model"]["enum"] = able

@@ -5,20 +5,22 @@ from __future__ import annotations
 import csv
 import io
 import json
+from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from whence import cancel
 from whence.errors import MissingExtraError, WhenceError
 from whence.results import Comparison
 from whence.results.explanation_files import to_npz
-from whence.results.showing import draw
+from whence.results.showing import content, draw
+from whence.web import answer_pair
 from whence.web.answer_explain import compared
 from whence.web.catalogue import Catalogue
 from whence.web.refusals import ApiError, of_library
-from whence.web.requests import FigureRequest
+from whence.web.requests import FigureRequest, PairFigureRequest
 from whence.web.settings import Limits
 
-__all__ = ["TYPES", "File", "drawn"]
+__all__ = ["TYPES", "File", "drawn", "drawn_pair"]
 
 TYPES = {
     "svg": "image/svg+xml",
@@ -43,14 +45,23 @@ def drawn(request: FigureRequest, catalogue: Catalogue, limits: Limits) -> File:
     results, failed = compared(request, catalogue, limits)
     if failed:
         raise ApiError(422, "not_explained", f"{failed[0]['method']}: {failed[0]['message']}", "Leave that method out.")
+    return _file(lambda: _content(results, request.format), request.format)
+
+
+def drawn_pair(request: PairFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
+    """The file that /api/similarity/figure answers with."""
+    pair = answer_pair.compared(request, catalogue, limits)
+    return _file(lambda: content(pair, request.format), request.format)
+
+
+def _file(made: Callable[[], str | bytes], form: str) -> File:
     try:
-        content = _content(results, request.format)
+        found = made()
     except MissingExtraError as error:
-        raise ApiError(422, "not_installed", str(error), "Choose svg, html, json or csv instead.") from None
+        raise ApiError(422, "not_installed", str(error), "Choose svg, html or json instead.") from None
     except WhenceError as error:
         raise of_library(error) from None
-    data = content if isinstance(content, bytes) else content.encode()
-    return File(data, TYPES[request.format], f"whence.{request.format}")
+    return File(found if isinstance(found, bytes) else found.encode(), TYPES[form], f"whence.{form}")
 
 
 def _content(results: Comparison, form: str) -> str | bytes:

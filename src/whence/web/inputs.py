@@ -6,7 +6,7 @@ from typing import Any
 
 from whence import cancel
 from whence.models import AbstractAdapter
-from whence.web.catalogue import READS, kind_of
+from whence.web.catalogue import READS, kind_of, sides_of
 from whence.web.images import decoded
 from whence.web.refusals import ApiError
 from whence.web.requests import InputRequest
@@ -24,10 +24,15 @@ HINTS = {
 }
 
 
-def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits) -> Any:
-    """What the model is given: a text, a pair of texts, a picture, a picture with a text, or a sound."""
+def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits, *, apart: bool = False) -> Any:
+    """What the model is given: a text, a pair of texts, a picture, a picture with a text, or a sound; `apart` where a
+    model that matches pictures with texts is to look at one of the two."""
     kind = kind_of(adapter)
     reads = READS[kind]
+    if "image" in sides_of(adapter):
+        if not apart:
+            raise ApiError(422, "wrong_input", "This model compares two inputs.", "Send them to /api/similarity.")
+        reads = ("image",) if request.image is not None else ("text",)
     given = {name for name in NAMES if getattr(request, name) is not None}
     if given != set(reads) or (request.pair is not None and reads != ("text",)):
         what = " with ".join(NAMES[name] for name in reads)

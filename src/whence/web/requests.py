@@ -13,6 +13,8 @@ __all__ = [
     "ExplainRequest",
     "FigureRequest",
     "InputRequest",
+    "PairFigureRequest",
+    "PairFormat",
     "RemoveRequest",
     "SimilarityRequest",
     "StreamRequest",
@@ -41,6 +43,7 @@ Text = Annotated[str, Whole]
 Name = Annotated[str, Field(min_length=1, max_length=200), Whole]
 Short = Annotated[str, Field(max_length=10_000), Whole]
 Format = Literal["svg", "png", "pdf", "tex", "html", "json", "csv", "npz"]
+PairFormat = Literal["svg", "png", "pdf", "tex", "html", "json", "npz"]
 Label = Annotated[Name, Field(description="A label of the model, or a token.")]
 ClassNumber = Annotated[int, Field(ge=0, le=10_000_000, description="Number of a class, or id of a token."), Integer]
 Method = Annotated[Name, Field(description="A name from /api/info.", examples=["lrp"])]
@@ -146,19 +149,39 @@ class CiteRequest(_Request):
     documents: list[Text] = Field(min_length=1, max_length=32)
     answer: Text | None = None
     generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
+    method: Method = "lrp"
 
 
 class SimilarityRequest(_Request):
-    """Two texts that a model embeds."""
+    """Two inputs that a model embeds: text or image, and pair or pair_image."""
 
     model_config = ConfigDict(
         json_schema_extra={"example": {"model": "", "text": "A cat sleeps.", "pair": "The kitten naps."}}
     )
 
     model: Name = Field(description="A name from /api/info; one of kind pair.")
-    text: Text = Field(min_length=1)
-    pair: Text = Field(min_length=1)
+    text: Text | None = Field(default=None, description="The first, as text. Always taken as text.")
+    image: str | None = Field(
+        default=None,
+        description="Or as an image, where sides in /api/info says so: PNG, JPEG, WebP, GIF or BMP as base64 or as a "
+        "data URL.",
+    )
+    pair: Text | None = Field(default=None, description="The second, as text.")
+    pair_image: str | None = Field(default=None, description="Or as an image.")
     method: Method = "lrp"
+    measure: Literal["cosine", "dot", "maxsim"] | None = Field(
+        default=None,
+        description="How they are compared: one of measures in /api/info; null for the model's own. maxsim is late "
+        "interaction: the first is the query, and each of its tokens counts with its best partner.",
+    )
+
+
+class PairFigureRequest(SimilarityRequest):
+    """As for /api/similarity, and the format of the file."""
+
+    format: PairFormat = Field(
+        description="svg, png, pdf and tex are for papers, html is a report, the others are exact."
+    )
 
 
 class TokensRequest(_Request):

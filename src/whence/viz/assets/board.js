@@ -27,6 +27,7 @@
       special: memory.special ?? true,
       opacity: memory.opacity ?? 0.5,
       smooth: memory.smooth ?? false,
+      now: memory.now ?? null,
     });
     let views = [];
     let found = [];
@@ -198,7 +199,7 @@
           return picture ? whence.overlay(own, settings) : whence.text(own, settings);
         }),
       );
-      lines = [];
+      lines = []; // what is played goes on: see `play`
       const cards = found.map((one, n) => card(one, views[n]));
       if (seen?.image) cards.unshift(original());
       rows.replaceChildren(
@@ -221,6 +222,13 @@
         ),
       );
       drawChosen();
+      play(state.now);
+    }
+
+    /** Mark where a sound is being played, in seconds, in every drawing of it; null: nowhere. */
+    function play(seconds) {
+      state.now = seconds;
+      lines.forEach((line) => line.play(seconds));
     }
 
     /** What was explained, as it is. */
@@ -338,7 +346,7 @@
       drawVerdict();
     }
     drawAll();
-    return { state, redraw: drawAll, play: (seconds) => lines.forEach((line) => line.play(seconds)) };
+    return { state, redraw: drawAll, play };
   }
 
   Object.assign(whence, { board });

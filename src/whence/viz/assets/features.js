@@ -30,6 +30,18 @@
       }
       parts.push({ gap: side ? "\n" : gap, text: visible(token), special: Boolean(exp.special?.[i]), tokens: [i] });
     });
+    return marked(parts, cut ? cut(end) : "");
+  }
+
+  /** Marks that a tokenizer leaves out (vowels of Arabic, accents) stand with the letter that they are on, not behind it. */
+  function marked(parts, rest) {
+    const take = (part, from) => {
+      const marks = part && !part.special ? (/^\p{M}+/u.exec(from)?.[0] ?? "") : "";
+      if (marks) Object.assign(part, { text: part.text + marks, marks });
+      return from.slice(marks.length);
+    };
+    parts.forEach((part, i) => (part.gap = take(parts[i - 1], part.gap)));
+    take(parts.findLast((part) => !part.special), rest);
     return parts;
   }
 
@@ -38,7 +50,7 @@
     const parts = tokens(exp);
     return exp.words.map((word) => ({
       gap: parts[word.tokens[0]].gap + /^\s*/.exec(exp.tokens[word.tokens[0]])[0], // some tokens begin with their space
-      text: visible(word.text),
+      text: visible(word.text) + (parts[word.tokens[word.tokens.length - 1]].marks ?? ""),
       special: parts[word.tokens[0]].special,
       tokens: word.tokens,
     }));

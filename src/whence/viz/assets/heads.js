@@ -21,7 +21,7 @@
    * clicked.
    */
   function heads(root, source) {
-    const state = { layer: 0, head: 0, token: 0, isRow: true, view: null };
+    const state = { layer: 0, head: 0, token: null, isRow: true, view: null };
     const loaded = new Map();
     let strength = whence.strengths(true);
 
@@ -139,7 +139,17 @@
       drawToken(layer);
     }
 
+    /** The token that is looked at first: where none sees those behind it, the last one, which predicts. */
+    function firstToken(layer) {
+      const { weight } = whence.headOf(layer, state.head);
+      if (layer.queries !== layer.keys) return 0;
+      for (let query = 0; query < Math.min(8, layer.queries); query++)
+        for (let key = query + 1; key < layer.keys; key++) if (weight(query, key) > 0) return 0;
+      return layer.queries - 1;
+    }
+
     function drawToken(layer) {
+      state.token ??= firstToken(layer);
       state.token = Math.min(state.token, (state.isRow ? layer.queries : layer.keys) - 1);
       map.frame(state.token, state.isRow);
       if (state.view === "arcs") arcs.draw(layer, state.head, state.token, state.isRow, strength);

@@ -40,6 +40,25 @@
     return all.filter(fits).slice(0, data.arcs).filter((pair) => Math.abs(pair.score) > scale / 50);
   }
 
+  // -- keys: one part of each side can be tabbed to, and arrows go on from there
+
+  const place = { left: 0, right: 0 };
+
+  function move(side, to) {
+    const next = Math.max(0, Math.min(parts[side].length - 1, to));
+    parts[side][place[side]]?.setAttribute("tabindex", "-1");
+    place[side] = next;
+    parts[side][next]?.setAttribute("tabindex", "0");
+    parts[side][next]?.focus();
+  }
+
+  function step(side, key) {
+    const node = parts[side][place[side]];
+    const forward = getComputedStyle(node).direction === "rtl" ? -1 : 1;
+    const down = data[side].columns ?? forward;
+    return { ArrowRight: forward, ArrowLeft: -forward, ArrowDown: down, ArrowUp: -down }[key];
+  }
+
   function drawArcs(what) {
     const home = two.getBoundingClientRect();
     const made = chosen(what ?? {}).map(({ i, j, score }) => {
@@ -144,7 +163,8 @@
   }
 
   const map = left.names.length * right.names.length <= CELLS ? smallMatrix() : largeMatrix();
-  root.querySelector('[data-role="matrix"]').append(map);
+  const box = el("div", { class: "w-matrix", tabindex: 0, role: "region", "aria-label": "What goes with what" }, map);
+  root.querySelector('[data-role="matrix"]').append(box);
 
   // -- pointing
 
@@ -159,6 +179,7 @@
         node.className = `w-t ${shade(score, full)}${node.classList.contains("w-s") ? " w-s" : ""}`;
       }
       node.classList.toggle("w-lit", lit === n);
+      node.setAttribute("aria-selected", String(kept !== null && (side === "left" ? kept.i : kept.j) === n));
     });
   }
 
@@ -211,13 +232,22 @@
   two.addEventListener("pointerleave", () => point(null));
   two.addEventListener("focusin", (event) => point(found(event.target), event.target));
   two.addEventListener("focusout", () => point(null));
-  two.addEventListener("click", (event) => keep(found(event.target)));
+  two.addEventListener("click", (event) => {
+    const what = found(event.target);
+    if (what) move(what.i === undefined ? "right" : "left", what.i ?? what.j);
+    keep(what);
+  });
   two.addEventListener("keydown", (event) => {
-    if (event.key === "Enter" || event.key === " ") {
-      event.preventDefault();
-      keep(found(event.target));
-    }
-    if (event.key === "Escape") keep(null);
+    const what = found(event.target);
+    if (event.key === "Escape") return keep(null);
+    if (!what) return null;
+    const side = what.i === undefined ? "right" : "left";
+    const by = step(side, event.key);
+    if (by) move(side, place[side] + by);
+    else if (event.key === "Home" || event.key === "End") move(side, event.key === "Home" ? 0 : parts[side].length - 1);
+    else if (event.key === "Enter" || event.key === " ") keep(what);
+    else return null;
+    return event.preventDefault();
   });
   map.addEventListener("pointermove", (event) => {
     const cell = cellAt(event);

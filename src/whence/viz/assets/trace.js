@@ -140,7 +140,7 @@
       panel.replaceChildren(
         el("div", { class: "w-asking" }, el("span", { class: "w-who", text: kicker }), state.pinned ? letGo() : null),
         el("p", { class: "w-quote", dir: "auto" }, el("bdi", { text: text.trim() || quoted(text) })),
-        el("p", { class: "w-score" }, el("strong", { text: signed(drawn.score) }), el("span", { class: "w-quiet", text: ` explained by ${data.whole.method}` })),
+        el("p", { class: "w-score" }, el("strong", { text: signed(drawn.score) }), el("span", { class: "w-quiet", text: ` points of the score, by ${data.whole.method}` })),
         el("h2", { text: "Where it came from" }),
         whence.bars(sides(drawn.scores), { most: 12 }),
         el("h2", { text: "Strongest" }),

@@ -5,11 +5,11 @@ import { composer } from "/static/composer.js";
 import { listen } from "/static/dropping.js";
 import { explaining } from "/static/explaining.js";
 import { content, take } from "/static/files.js";
-import { MISSING, READS } from "/static/kinds.js";
-import { pairs } from "/static/pairs.js";
+import { MISSING, readsOf, sees, SIDES, sidesOf } from "/static/kinds.js";
+import { pairing } from "/static/pairs.js";
 import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
-import { problem, quiet } from "/static/status.js";
+import { note, problem, quiet } from "/static/status.js";
 import { debounced } from "/static/timing.js";
 import { writing } from "/static/writing.js";
 
@@ -23,6 +23,12 @@ const state = {
   text: "",
   pair: "",
   image: null,
+  pair_image: null,
+  sides: null, // what the sides of a pair are, where they may be images
+  generate: share.GENERATE, // tokens to write
+  documents: "", // that an answer is written from
+  looked: 0, // the side of a pair whose attention is looked at
+  measure: "", // how the two are compared; nothing for the model's own
   sound: null,
   methods: [],
   target: "",
@@ -34,47 +40,69 @@ const state = {
 let info = null;
 let form = null;
 let explained = null; // the explain view
+let paired = null; // the same where two inputs are compared
+let writer = null; // the write view
 
-const kind = () => info.models.find((m) => m.name === state.model).kind;
+const model = () => info.models.find((m) => m.name === state.model);
+const kind = () => model().kind;
+const asking = () => (state.tab === "write" ? writer : kind() === "pair" ? paired : explained);
+
+let turn = 0; // of those that ask: a file takes a moment to be read, and only the last one goes on
 
 /** The input as the server takes it, or what is missing. */
 async function input() {
+  const mine = ++turn;
   const given = { model: state.model };
-  for (const name of READS[kind()]) {
-    if (!state[name]?.trim()) throw MISSING[name];
-    given[name] = name === "text" || name === "pair" ? state[name] : await content(state[name]);
-  }
-  return given;
+  for (const name of readsOf(model(), state.sides)) given[name] = await part(name);
+  return mine === turn ? given : new Promise(() => {});
+}
+
+async function part(name) {
+  if (!state[name]?.trim()) throw MISSING[name];
+  return name === "text" || name === "pair" ? state[name] : content(state[name]);
+}
+
+/** What attention is looked at of: the input, or one side of a pair. */
+async function single() {
+  if (kind() !== "pair") return input();
+  const mine = ++turn;
+  const sort = state.sides?.[state.looked] ?? "text";
+  const given = { model: state.model, [sort]: await part(SIDES[state.looked][sort]) };
+  return mine === turn ? given : new Promise(() => {});
 }
 
 function explain(options) {
   later.cancel();
+  if (state.tab === "write") return writer.write();
   if (state.tab !== "explain") {
     share.write(state);
     return show();
   }
-  return kind() === "pair" ? compare() : explained.explain(options);
-}
-
-async function compare() {
-  try {
-    return await pairs(view, state, await input());
-  } catch (error) {
-    return problem(error);
-  }
+  return kind() === "pair" ? paired.compare() : explained.explain(options);
 }
 
 const later = debounced(PAUSE, () => kind() !== "pair" && explained.isLive() && explained.explain({ live: true }));
 
 /** Something was typed. */
 function typed() {
-  explained.edited();
+  changed();
   later();
 }
 
-/** Another input was taken: what was clicked for the one before does not hold for it. */
+/** What is shown is of another input, and what was clicked for that one does not hold for this one. */
+function changed() {
+  if (state.clicked) {
+    Object.assign(state, { target: "", against: "", clicked: false });
+    form.targets();
+  }
+  if (state.tab === "attention") {
+    if (document.getElementById("heads")) note("The input has changed: this is the attention of the one before.");
+  } else asking().edited();
+}
+
+/** Another input was taken. */
 function taken() {
-  explained.edited();
+  changed();
   fitTabs();
   return explain();
 }
@@ -103,19 +131,20 @@ function choose(name, focus = false) {
 
 /** Only some models write. */
 function fitTabs() {
-  const { writes } = info.models.find((m) => m.name === state.model);
+  const { writes } = model();
   document.getElementById("tab-write").hidden = !writes;
   if (!writes && state.tab === "write") choose("explain");
 }
 
 async function show() {
+  turn += 1;
   quiet();
   for (const work of ["explain", "attention", "runs", "row", "summary", "write", "remove"]) cancel(work);
   if (state.tab === "runs") return runs(view, info, state);
-  if (state.tab === "explain") return kind() === "pair" ? compare() : explained.show();
+  if (state.tab === "explain" || state.tab === "write") return asking().show();
   try {
-    const { pair, ...given } = await input(); // of two texts, the first is looked at
-    return await (state.tab === "write" ? writing(view, info, state, given) : attention(view, given));
+    const other = kind() === "pair" ? { at: state.looked, look: (n) => ((state.looked = n), show()) } : null;
+    return await attention(view, await single(), other);
   } catch (error) {
     return stopped(error) ? quiet() : problem(error, show);
   }
@@ -135,10 +164,10 @@ document.addEventListener("keydown", (event) => {
   if (event.key === "Enter" && (event.ctrlKey || event.metaKey)) explain();
 });
 /** A file that was dropped, pasted or chosen. */
-async function opened(dropped) {
+async function opened(dropped, side = null) {
   try {
-    const { model, given } = await take(dropped, info, state);
-    if (model !== state.model) return form.use(model, given);
+    const { model: able, given } = await take(dropped, info, state, side);
+    if (able !== state.model) return form.use(able, given);
     Object.assign(state, given);
     form.draw();
     return taken();
@@ -151,25 +180,30 @@ async function opened(dropped) {
 
 /** Take over what an address stands for. */
 function adopt(wanted) {
-  const model = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
+  const own = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: model.name, methods: [...info.default_methods], target: "", against: "", clicked: false },
+    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "" },
     wanted ?? {},
-    { model: model.name },
+    { model: own.name },
   );
   state.methods = state.methods
-    .filter((name) => model.methods.includes(name))
+    .filter((name) => own.methods.includes(name))
     .slice(0, info.limits.methods);
-  if (!state.methods.length) state.methods = info.default_methods.filter((name) => model.methods.includes(name));
+  if (!state.methods.length) state.methods = info.default_methods.filter((name) => own.methods.includes(name));
+  if (!own.measures.includes(state.measure)) state.measure = "";
+  state.generate = Math.max(1, Math.min(info.limits.generate, Math.round(state.generate)));
+  const [first, sorts] = [own.examples[0] ?? {}, ["text", "image"]];
+  const said = state.sides?.length === 2 && state.sides.every((sort) => sorts.includes(sort));
+  state.sides = sees(own) && said ? state.sides : sidesOf(own, wanted?.text ? {} : first);
   // a file in an address may only be data or an example of this server
-  const [reads, first] = [READS[model.kind], model.examples[0] ?? {}];
-  for (const [name, type] of [["image", "data:image/"], ["sound", "data:audio/"]]) {
-    const known = model.examples.some((example) => example[name] === state[name]);
+  const reads = readsOf(own, state.sides);
+  for (const [name, type] of [["image", "data:image/"], ["pair_image", "data:image/"], ["sound", "data:audio/"]]) {
+    const known = own.examples.some((example) => example[name] === state[name]);
     if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
     if (reads.includes(name) && !wanted?.cut) state[name] ??= first[name] ?? null;
   }
-  if (reads.includes("text") && !state.text && !wanted?.cut && (!wanted || reads.length > 1)) state.text = first.text ?? "";
+  if (reads.includes("text") && !state.text && !wanted?.cut) state.text = first.text ?? "";
   if (reads.includes("pair") && !state.pair && !wanted?.cut) state.pair = first.pair ?? "";
 }
 
@@ -182,14 +216,18 @@ async function start() {
   adopt(share.read());
   const act = { explain, typed, taken, file: opened, play: (seconds) => explained.play(seconds) };
   explained = explaining({ view, info, state, input, form: () => form });
+  paired = pairing({ view, info, state, input });
+  writer = writing({ view, info, state, input });
   form = composer(document.getElementById("composer"), info, state, act);
-  listen(opened);
+  listen(opened, () => sees(model()) && state.tab !== "runs");
   document.querySelector(".skip").addEventListener("click", (event) => {
     event.preventDefault(); // what stands behind the # is the page's state
     document.getElementById("results").focus();
   });
   addEventListener("hashchange", () => {
     explained.forget();
+    paired.forget();
+    writer.forget();
     adopt(share.read());
     form.draw();
     choose(state.tab);

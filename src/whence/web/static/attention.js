@@ -2,10 +2,11 @@
 import { cancel, post } from "/static/api.js";
 import { busy, problem, quiet } from "/static/status.js";
 
-const { bytes, el, heads } = globalThis.whence;
+const { bytes, choice, el, heads } = globalThis.whence;
 const ALL = 1000;
 
-export async function attention(view, input) {
+/** Draw the attention of `input` into `view`; `pair`: {at, look(n)} where it is one side of a pair. */
+export async function attention(view, input, pair = null) {
   const held = new Map(); // layer: a promise of its maps
   const unpacked = (layer) => ({ ...layer, maps: bytes(layer.maps), axes: [layer.query_tokens, layer.key_tokens] });
   const ask = async (layer, ranks) => {
@@ -23,7 +24,9 @@ export async function attention(view, input) {
   held.set(0, Promise.resolve(unpacked(first)));
   quiet();
   const root = el("div", { class: "w-board", id: "heads" });
-  view.replaceChildren(el("h2", { class: "w-unseen", text: "Attention" }), root);
+  const sides = pair && choice("Which input", [[0, "First"], [1, "Second"]], pair.at, pair.look);
+  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", dir: "auto", text: first.verdict })));
+  view.replaceChildren(...(sides ? [el("div", {}, sides)] : []), said, root);
   heads(root, {
     // layers differ in their heads only where an encoder meets a decoder; ranks know all of them
     layers: Array.from({ length: first.layers }, (_, layer) => ({

@@ -1,5 +1,7 @@
-// Check it live: words are struck out, the model is asked again, and what it says stands beside what was foretold.
+// Check it live: words, squares of a picture or moments of a sound are struck out, the model is asked again, and what it
+// says stands beside what was foretold.
 import { cancel, post, stopped } from "/static/api.js";
+import { squares } from "/static/squares.js";
 import { debounced } from "/static/timing.js";
 
 const whence = globalThis.whence;
@@ -22,10 +24,15 @@ function featuresOf(found, chosen) {
   return made;
 }
 
+const NOUNS = { text: ["words", "Strike words out"], image: ["squares", "Click squares, or drag over them"], sound: ["moments", "Click moments, or drag over them"] };
+
+/** What a section of the input is. */
+const sortOf = (own) => (!whence.isImage(own.exp) ? "text" : whence.isSound(own.exp) ? "sound" : "image");
+
 /** A card for one answer. `request`: model and input; `target`: as it is asked for; `methods` say what methods are. */
 export function check(request, methods) {
   const root = el("section", { class: "w-card check", id: "check", "aria-label": "Check it" });
-  const words = el("div", { class: "strikes w-text", role: "group", "aria-label": "Words: choose which are struck out" });
+  const parts = el("div", { class: "parts" });
   const said = el("div", { class: "said", "aria-live": "polite" });
   const tools = el("div", { class: "w-bar" });
   let found = null;
@@ -33,45 +40,85 @@ export function check(request, methods) {
   let target = null;
   let struck = new Set();
   let random = false;
+  let views = []; // what shows each section
+  let now = null; // where a sound is being played
+
+  /** A text, word by word. */
+  function words(own) {
+    const box = el("div", { class: "strikes w-text", dir: "auto", role: "group", "aria-label": "Words: choose which are struck out" });
+    const units = unitsOf(own).filter((unit) => !unit.special);
+    const buttons = new Map(
+      units.map(({ n, text }) => [n + own.from, el("button", { type: "button", text, data: { n: n + own.from }, on: { click: () => toggle(n + own.from) } })]),
+    );
+    box.replaceChildren(...units.flatMap((unit) => [unit.gap, buttons.get(unit.n + own.from)]));
+    let shown = own;
+    return {
+      root: box,
+      mark(gone) {
+        for (const [n, button] of buttons) {
+          const on = gone.has(n);
+          button.className = `strike w-t ${on ? "gone" : whence.shade(shown.scores[n - own.from], shown.scale)}`;
+          button.setAttribute("aria-pressed", String(on));
+          button.setAttribute("aria-label", `${button.textContent}: ${on ? "struck out" : "strike out"}`);
+        }
+      },
+      colour: (next) => (shown = next),
+    };
+  }
+
+  /** Units of one section go, or come back. */
+  function struckIn(own) {
+    return (units, gone) => {
+      if (!units.length) return;
+      const next = new Set(struck);
+      for (const unit of units) gone ? next.add(own.from + unit) : next.delete(own.from + unit);
+      random = false;
+      change(next);
+    };
+  }
+
+  /** What is of the same input is coloured again, and stays where it is: somebody may be dragging over it. */
+  const shapeOf = (of) => JSON.stringify(of.sections.map((own) => [sortOf(own), own.exp.image?.length ?? 0, own.columns, own.rows, own.parts.map((part) => part.text)]));
+  let shape = null;
+
+  function lay() {
+    const next = shapeOf(found);
+    if (next !== shape) {
+      shape = next;
+      views = found.sections.map((own) => (sortOf(own) === "text" ? words(own) : squares(own, struckIn(own))));
+      parts.className = `parts ${found.sections.map(sortOf).join(" ")}`;
+      parts.replaceChildren(...views.map((part) => part.root));
+      play(now);
+    }
+    views.forEach((part, n) => part.colour(found.sections[n]));
+  }
+
+  function play(seconds) {
+    now = seconds;
+    for (const part of views) part.play?.(seconds);
+  }
 
   function draw() {
-    const isText = found.sections.every((own) => !whence.isImage(own.exp));
-    const units = unitsOf(found);
-    words.hidden = !isText;
-    words.replaceChildren(
-      ...(isText ? units : []).flatMap((unit) => {
-        const score = found.scores[unit.n];
-        if (unit.special) return [];
-        const on = struck.has(unit.n);
-        return [
-          unit.gap,
-          el("button", {
-            type: "button",
-            class: `strike w-t ${on ? "gone" : whence.shade(score, found.scale)}`,
-            "aria-pressed": String(on),
-            "aria-label": `${unit.text}: ${on ? "struck out" : "strike out"}`,
-            text: unit.text,
-            data: { n: unit.n },
-            on: { click: () => toggle(unit.n) },
-          }),
-        ];
-      }),
-    );
-    const count = units.filter((unit) => !unit.special).length;
+    for (const part of views) part.mark(struck);
+    const sorts = [...new Set(found.sections.map(sortOf))];
+    const count = unitsOf(found).filter((unit) => !unit.special).length;
+    const isText = sorts.every((sort) => sort === "text");
     const top = Math.min(isText ? TOP : Math.max(1, Math.round(count / 10)), count);
-    const noun = isText ? "words" : whence.isSound(found.sections[0].exp) ? "moments" : "patches";
+    const noun = sorts.map((sort) => NOUNS[sort][0]).join(" or ");
     const button = (text, act, disabled = false) => el("button", { type: "button", class: "w-button", text, disabled, on: { click: act } });
+    const held = [...tools.children].indexOf(document.activeElement);
     tools.replaceChildren(
       button(`Remove the top ${top} ${noun}`, () => strongest(top)),
       button("Put all back", () => change(new Set()), !struck.size),
     );
+    if (held >= 0) (tools.children[held].disabled ? tools.firstChild : tools.children[held]).focus();
   }
 
   function toggle(n) {
     const next = new Set(struck);
     next.has(n) ? next.delete(n) : next.add(n);
     random = false;
-    change(next, n);
+    change(next);
   }
 
   /** Take away what speaks most for the target, and as many at random. */
@@ -83,19 +130,23 @@ export function check(request, methods) {
     change(new Set(order.slice(0, count)));
   }
 
-  function change(next, focus = null) {
+  function change(next) {
     struck = next;
     if (!struck.size) random = false;
     draw();
-    if (focus !== null) words.querySelector(`[data-n="${focus}"]`)?.focus();
+    ask.cancel();
     cancel("remove");
     if (!struck.size) return said.replaceChildren(hint());
     said.classList.add("stale");
     return ask();
   }
 
-  const hint = () =>
-    el("p", { class: "w-quiet", text: "Strike words out, and the model is asked again: does what you see here hold?" });
+  function hint() {
+    const sorts = [...new Set(found.sections.map(sortOf))];
+    const how = sorts.map((sort, n) => (n ? NOUNS[sort][1].toLowerCase() : NOUNS[sort][1])).join(" or ");
+    const gone = sorts.includes("image") ? " Squares are painted over." : sorts.includes("sound") ? " Moments are made silent." : "";
+    return el("p", { class: "w-quiet", text: `${how}, and the model is asked again: does what you see here hold?${gone}` });
+  }
 
   const ask = debounced(150, async () => {
     try {
@@ -146,21 +197,21 @@ export function check(request, methods) {
     ];
     if (drawn.length) {
       const mean = drawn.reduce((sum, one) => sum + one.score - whole.score, 0) / drawn.length;
-      const better = move < mean ? "more" : "no more";
+      const less = drawn.filter((one) => one.score > without.score).length; // the score fell less
       made.push(
         el(
           "p",
           { class: "chance" },
           `As many drawn at random, mean of ${drawn.length} draws: `,
           el("b", { text: signed(mean) }),
-          ` points. What the explanation names matters ${better} than chance.`,
+          ` points. What the explanation names took away more than ${less} of the ${drawn.length} draws did.`,
         ),
       );
     }
     said.replaceChildren(...made);
   }
 
-  root.append(el("h3", { text: "Check it" }), words, tools, said);
+  root.append(el("h3", { text: "Check it" }), el("div", { class: "checking" }, parts, el("div", {}, tools, said)));
   return {
     root,
     /** Look at another explanation: what is struck out stays, as far as it is the same input. */
@@ -173,9 +224,11 @@ export function check(request, methods) {
         own.first = first;
         first += own.parts.reduce((most, part) => most + part.tokens.length, 0);
       }
+      lay();
       draw();
       if (struck.size) ask();
       else said.replaceChildren(hint());
     },
+    play,
   };
 }

@@ -1,14 +1,16 @@
 // The form: model, what is explained, methods, target.
 import { fields } from "/static/inputs.js";
+import { sees, sidesOf } from "/static/kinds.js";
 import { writingFields } from "/static/writing.js";
 
 const { el } = globalThis.whence;
 /** Kinds of model that take the same inputs: what was typed for one is kept for the other. */
-const family = (kind) => (kind === "generation" ? "text" : kind);
+const family = (model) => (model.kind === "generation" ? "text" : sees(model) ? "image_pair" : model.kind);
+const MEASURES = { cosine: "cosine", dot: "dot product", maxsim: "late interaction (maxsim)" };
 
 /**
- * Draw the form into `root`. `state` is read and changed; `act.explain()` when something is to be explained,
- * `act.typed()` while somebody types, `act.taken()` when another input was taken, `act.file(file)` when a file is opened,
+ * The form in `root`, once it is drawn. `state` is read and changed; `act.explain()` when something is to be explained,
+ * `act.typed()` while somebody types, `act.taken()` when another input was taken, `act.file(file, side)` when a file is opened,
  * `act.play(seconds)` while a sound is played.
  */
 export function composer(root, info, state, act) {
@@ -17,15 +19,30 @@ export function composer(root, info, state, act) {
   const drafts = {}; // by family of models: what was last asked of them
   let go;
 
+  /** What has the focus has it again in the form that is drawn anew. */
+  function held() {
+    const active = document.activeElement;
+    if (!root.contains(active)) return () => {};
+    const at = [...root.querySelectorAll(".examples button")].indexOf(active);
+    return () => {
+      const examples = root.querySelectorAll(".examples button");
+      const again = active.id ? document.getElementById(active.id) : at >= 0 ? (examples[at] ?? examples[0]) : null;
+      (again ?? (active.isConnected ? null : root.querySelector(".primary")))?.focus();
+    };
+  }
+
   function draw() {
     const kind = model().kind;
+    const focus = held();
     root.replaceChildren(
       ...(info.models.length > 1 ? [modelField()] : []),
-      ...fields(model(), info, state, { ...act, take }).filter(Boolean),
+      ...fields(model(), info, state, { ...act, take, turn }).filter(Boolean),
+      ...(state.tab === "explain" && kind === "pair" ? [measureField(), oneMethodField()] : []),
       ...(state.tab === "explain" && kind !== "pair" ? [methodField(), targetField(kind)] : []),
-      ...(state.tab === "write" ? writingFields(info) : []),
+      ...(state.tab === "write" ? [oneMethodField(), ...writingFields(info, state, act.typed)] : []),
       buttons(),
     );
+    focus();
   }
 
   function modelField() {
@@ -88,6 +105,31 @@ export function composer(root, info, state, act) {
     );
   }
 
+  /** Where one method is asked for at a time. Those that were chosen elsewhere stay chosen. */
+  function oneMethodField() {
+    const known = info.methods.filter(fits);
+    const box = el("select", { id: "method" }, known.map((m) => el("option", { value: m.name, title: m.says, text: `${m.title} (${m.name})` })));
+    box.value = state.methods[0];
+    box.addEventListener("change", () => {
+      state.methods = [box.value, ...state.methods.filter((name) => name !== box.value)].slice(0, info.limits.methods);
+      if (state.tab === "write") act.typed(); // to write takes long: whoever wants it presses the button
+      else act.explain();
+    });
+    return el("div", { class: "field" }, el("label", { for: "method", text: "Method" }), box);
+  }
+
+  /** How two embeddings are compared. */
+  function measureField() {
+    const [own, ...others] = model().measures;
+    const box = el("select", { id: "measure" }, [own, ...others].map((name) => el("option", { value: name, text: MEASURES[name] })));
+    box.value = state.measure || own;
+    box.addEventListener("change", () => {
+      state.measure = box.value === own ? "" : box.value;
+      act.explain();
+    });
+    return el("div", { class: "field" }, el("label", { for: "measure", text: "Compared by" }), box);
+  }
+
   let placed = null; // the fields of the target
 
   function targetField(kind) {
@@ -145,13 +187,15 @@ export function composer(root, info, state, act) {
 
   /** Change to another model: what was asked of its kind before is there again, or its first example, or `given`. */
   function use(name, given = null) {
-    const { text, pair, image, sound, methods } = state;
-    drafts[family(model().kind)] = { text, pair, image, sound, methods };
-    const before = family(model().kind);
+    const { text, pair, image, pair_image, sound, methods, sides, measure } = state;
+    drafts[family(model())] = { text, pair, image, pair_image, sound, methods, sides, measure };
+    const before = family(model());
     Object.assign(state, { model: name, target: "", against: "" });
-    const kind = family(model().kind);
-    if (kind !== before) Object.assign(state, { text: "", pair: "", image: null, sound: null }, drafts[kind] ?? model().examples[0]);
+    const kind = family(model());
+    const nothing = { text: "", pair: "", image: null, pair_image: null, sound: null, measure: "", sides: sidesOf(model(), model().examples[0]) };
+    if (kind !== before) Object.assign(state, nothing, drafts[kind] ?? model().examples[0]);
     Object.assign(state, given ?? {});
+    if (!model().measures.includes(state.measure)) state.measure = "";
     state.methods = state.methods.filter((n) => fits(info.methods.find((m) => m.name === n)));
     if (!state.methods.length) state.methods = info.default_methods.filter((n) => model().methods.includes(n));
     draw();
@@ -160,15 +204,22 @@ export function composer(root, info, state, act) {
 
   /** Take an example: a text as it is, an image or a sound from its address on this server. */
   function take(example) {
-    Object.assign(state, example);
+    Object.assign(state, example, sees(model()) ? { sides: sidesOf(model(), example) } : {});
     draw();
     act.taken();
+  }
+
+  /** Make one side of a pair a text or an image; nothing is asked until it is there. */
+  function turn(side, sort) {
+    state.sides = state.sides.map((was, n) => (n === side ? sort : was));
+    draw();
+    root.querySelector(`[data-side="${side}"] input[value="${sort}"]`)?.focus();
+    act.typed();
   }
 
   root.addEventListener("submit", (event) => {
     event.preventDefault();
     act.explain();
   });
-  draw();
   return { draw, targets, use };
 }

@@ -14,15 +14,15 @@ const FORMATS = [
   ["npz", "Arrays"],
 ];
 
-/** `request(format)`: the body of a request for what is shown. */
-export function downloads(request) {
+/** `request(format)`: the body of a request for what is shown; `path` makes files of it, but of the formats `without`. */
+export function downloads(request, path = "/api/figure", without = []) {
   const menu = el("details", { class: "menu" });
-  const items = FORMATS.map(([format, label]) => {
+  const items = FORMATS.filter(([format]) => !without.includes(format)).map(([format, label]) => {
     const click = async () => {
       menu.open = false;
       busy(`Making ${format}`, () => cancel("figure"));
       try {
-        const { name, blob } = await file("figure", "/api/figure", { ...request(format), format });
+        const { name, blob } = await file("figure", path, { ...request(format), format });
         download(name, blob);
         quiet();
       } catch (error) {
@@ -33,7 +33,12 @@ export function downloads(request) {
     return el("button", { type: "button", on: { click } }, label, el("code", { text: `.${format}` }));
   });
   const top = el("summary", { class: "w-button", text: "Download" });
-  menu.append(top, el("div", { role: "group", "aria-label": "Formats" }, items));
+  const list = el("div", { role: "group", "aria-label": "Formats" }, items);
+  menu.append(top, list);
+  menu.addEventListener("toggle", () => {
+    list.classList.remove("onward"); // towards the start of the line, unless it would end outside of the page
+    if (list.getBoundingClientRect().left < 0) list.classList.add("onward");
+  });
   menu.addEventListener("keydown", (event) => {
     const at = items.indexOf(document.activeElement);
     const step = { ArrowDown: at + 1, ArrowUp: at < 0 ? items.length - 1 : at - 1, Home: 0, End: items.length - 1 }[event.key];
@@ -51,12 +56,12 @@ export function downloads(request) {
 }
 
 /** The figure as a picture on the clipboard; as a file where a page may not put one there. */
-export function figureButton(request) {
+export function figureButton(request, path = "/api/figure") {
   const button = el("button", { type: "button", class: "w-button", text: "Copy figure" });
   button.addEventListener("click", async () => {
     busy("Drawing", () => cancel("figure"));
     try {
-      const { blob } = await file("figure", "/api/figure", { ...request("svg"), format: "svg" });
+      const { blob } = await file("figure", path, { ...request("svg"), format: "svg" });
       const picture = await rastered(blob);
       quiet();
       try {

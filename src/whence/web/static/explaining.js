@@ -2,10 +2,11 @@
 import { cancel, stopped, stream } from "/static/api.js";
 import { check } from "/static/check.js";
 import { downloads, figureButton } from "/static/downloads.js";
-import { agreement, chip } from "/static/faith.js";
+import { agreement, chip, gloss } from "/static/faith.js";
 import { python } from "/static/python.js";
 import * as share from "/static/share.js";
 import { busy, note, problem, quiet } from "/static/status.js";
+import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
@@ -77,7 +78,7 @@ export function explaining(page) {
   }
 
   function begun(next, live) {
-    if (checking && answer?.request.text !== next.request.text) checking = null;
+    if (answer && JSON.stringify(inputOf(answer.request)) !== JSON.stringify(inputOf(next.request))) checking = null;
     answer = next;
     answer.prediction = next.explanations[0].prediction;
     memory.target = next.explanations[0].target;
@@ -90,7 +91,7 @@ export function explaining(page) {
 
   function progress({ done, total, left }) {
     const time = left < 1 ? "" : left < 90 ? `, about ${Math.round(left)} s left` : `, about ${Math.round(left / 60)} min left`;
-    return `${done.toLocaleString("en")} of ${total.toLocaleString("en")}${time}`;
+    return `${done.toLocaleString("en")} of ${total.toLocaleString("en")} steps${time}`;
   }
 
   const key = (target, method) => `${target}\n${method}`;
@@ -106,6 +107,13 @@ export function explaining(page) {
       next.unjudged = event.message;
       if (next === answer) draw();
     }
+  }
+
+  function halt() {
+    cancel("explain");
+    Object.assign(answer, { waiting: [], stopped: true, unjudged: "it was stopped." });
+    draw();
+    whence.say("Stopped");
   }
 
   /** Explain another class of the same input and keep what is there: changing back costs nothing. */
@@ -147,7 +155,7 @@ export function explaining(page) {
     const own = answer.explanations.filter((exp) => exp.target === memory.target);
     const complete = own.length > 1 && own.every((exp) => areaOf(exp) !== undefined);
     const best = complete ? Math.max(...own.map(areaOf)) : null;
-    const pending = answer.seconds === null || (!answer.unjudged && !answer.agreement);
+    const pending = !answer.unjudged && (answer.seconds === null || !answer.agreement);
     return {
       memory,
       methods,
@@ -162,19 +170,23 @@ export function explaining(page) {
         if (!faith && !(pending && exp.target === answer.explanations[0].target)) return null;
         return chip(exp.method, faith, complete && own.length > 1 && faith?.area === best && best > 0);
       },
-      between: [checking.root],
+      between: [...(answer.unjudged ? [] : [gloss()]), checking.root],
       looked: (one, others) => checking.look(one, others, wanted().targets?.[0] ?? null),
     };
   }
 
   const made = el("p", { class: "w-quiet" });
+  /** Methods that are still under way can be stopped; those that are there stay. */
+  const stop = el("button", { type: "button", class: "w-button", text: "Cancel", on: { click: halt } });
   const actions = el("div", { class: "w-bar" }, shareButton(), pythonButton(), figureButton(wanted), downloads(wanted));
   const head = el("div", { class: "topline" }, made, actions); // stays while methods come in: its menu may be open
 
   function topline() {
-    const { seconds } = answer;
-    const time = seconds === null ? "…" : seconds < 1 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`;
-    made.textContent = `${answer.model} · ${time}`;
+    const { seconds, model, stopped: ended } = answer;
+    const focus = stop.matches(":focus");
+    made.replaceChildren(`${model} · ${seconds !== null ? duration(seconds) : ended ? "stopped" : "explaining …"}`);
+    if (seconds === null && !ended) made.append(" ", stop);
+    if (focus) stop.focus();
   }
 
   function draw() {
@@ -234,16 +246,16 @@ export function explaining(page) {
   return {
     explain,
     isLive,
-    show: () => (answer ? draw() : explain()),
-    forget: () => ((answer = null), (checking = null)),
+    show: () => (answer && share.question(answer.asked) === share.question(state) ? draw() : explain()),
+    forget: () => ((answer = checking = shown = null), (memory.now = null)),
     /** The input is another than the one that is explained. */
     edited() {
-      if (state.clicked) {
-        Object.assign(state, { target: "", against: "", clicked: false });
-        page.form().targets();
-      }
+      memory.now = null; // what was played was something else
       if (answer) note("The input has changed: this is the answer to the one before.");
     },
-    play: (seconds) => shown?.play(seconds),
+    play(seconds) {
+      shown?.play(seconds);
+      checking?.play(seconds);
+    },
   };
 }

@@ -32,6 +32,16 @@ const GLOSS =
   "for the target (orange line), and the other way round (grey line). The number is the mean gap between the two, in " +
   "points of the score: higher is better, 0 for scores that know nothing, below 0 misleads.";
 
+/** What the curves and numbers are, for those who can't point at them. */
+export const gloss = () =>
+  el("p", {
+    class: "w-quiet gloss",
+    text:
+      "Which to believe, on this input: the curves are the score as the parts are taken away one after the other, first " +
+      "those that the method names (orange), or last (grey). The number is the mean gap between them, in points: the " +
+      "larger, the more faithful; below 0 it misleads.",
+  });
+
 /** The chip of a method; `faith` is what the server said of it, or nothing yet. */
 export function chip(method, faith, best) {
   if (!faith) return el("span", { class: "faith waiting", data: { faith: method }, title: GLOSS, text: "checking …" });

@@ -1,5 +1,5 @@
 // Files that people bring: read, and given to a model that can take them.
-import { READS } from "/static/kinds.js";
+import { SIDES, takes } from "/static/kinds.js";
 
 /** A file as a data URL. */
 function data(blob) {
@@ -24,10 +24,13 @@ function sortOf(file) {
   return file.type.startsWith("audio/") || /\.(wav|flac|ogg|mp3)$/i.test(file.name) ? "sound" : "text";
 }
 
-/** The model for a file and what it is given; or throws what is wrong and what to do. */
-export async function take(file, info, state) {
+/**
+ * The model for a file and what it is given; or throws what is wrong and what to do. `side` of a pair is 0 or 1 where
+ * somebody chose one.
+ */
+export async function take(file, info, state, side = null) {
   const sort = sortOf(file);
-  const reads = (model) => READS[model.kind].includes(sort);
+  const reads = (model) => takes(model, sort);
   const { limits, models } = info;
   const able = models.find((model) => model.name === state.model && reads(model)) ?? models.find(reads);
   if (!able) throw { message: `No model here reads ${sort}s.`, hint: "Start the server with one: whence serve MODEL." };
@@ -38,10 +41,19 @@ export async function take(file, info, state) {
     const message = `The ${sort === "text" ? "file" : sort} has ${amount(file.size)} bytes; the limit is ${limit}.`;
     throw { message, hint: sort === "image" ? "Make it smaller." : "Choose a part of it." };
   }
-  if (sort === "text") return { model: able.name, given: { text: await file.text() } };
-  const url = await data(file);
+  const content = sort === "text" ? await file.text() : await data(file);
+  if (able.kind === "pair") return { model: able.name, given: sided(able, sort, content, state, side) };
   // a sound without a type would not be played
-  return { model: able.name, given: { [sort]: sort === "sound" ? url.replace(/^data:[^;,]*/, typed(file)) : url } };
+  return { model: able.name, given: { [sort]: sort === "sound" ? content.replace(/^data:[^;,]*/, typed(file)) : content } };
+}
+
+/** A file as one side of a pair: the one that was chosen, else the first that waits for such a file, or has one. */
+function sided(model, sort, content, state, side) {
+  const sides = (state.model === model.name && state.sides) || ["text", "text"];
+  const own = SIDES.map((names, n) => n).filter((n) => sides[n] === sort);
+  const n = side ?? own.find((m) => !state[SIDES[m][sort]]?.trim()) ?? own[0] ?? 0;
+  const next = model.sides.includes("image") ? { sides: sides.map((was, m) => (m === n ? sort : was)) } : {};
+  return { [SIDES[n][sort]]: content, ...next };
 }
 
 function typed(file) {

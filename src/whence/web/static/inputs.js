@@ -1,19 +1,23 @@
 // What is explained: the fields for a text, an image and a sound, and examples of them.
 import { content } from "/static/files.js";
-import { READS } from "/static/kinds.js";
+import { readsOf, sees, SIDES } from "/static/kinds.js";
 
 import { post } from "/static/api.js";
 import { debounced } from "/static/timing.js";
 
-const { el, say } = globalThis.whence;
+const whence = globalThis.whence;
+const { el, say } = whence;
+
+let playing = null; // {source, audio}: the player that is in the form
 
 /**
- * The fields of a model. `act.file(file)` when one is opened, `act.take(example)`, `act.play(seconds)`, `act.typed()`
+ * The fields of a model. `act.file(file, side)` when one is opened, `act.take(example)`, `act.play(seconds)`, `act.typed()`
  * while somebody types.
  */
 export function fields(model, info, state, act) {
-  const made = { text, pair, image, sound };
-  return [...READS[model.kind].map((name) => made[name]()), examples()];
+  const made = { text, image, sound };
+  if (model.kind === "pair") return [side(0), side(1), examples()];
+  return [...readsOf(model).map((name) => made[name]()), examples()];
 
   function text() {
     const count = el("span", { class: "count", role: "status" });
@@ -39,11 +43,12 @@ export function fields(model, info, state, act) {
   }
 
   /** How many tokens the model sees, and an offer to cut what is too long. */
-  async function measure(area, count) {
+  async function measure(area, count, name = "text") {
     const amount = (n) => n.toLocaleString("en");
+    if (!area.isConnected) return; // the form was drawn anew
     let found;
     try {
-      found = await post("tokens", "/api/tokens", { model: model.name, text: area.value });
+      found = await post(`tokens/${name}`, "/api/tokens", { model: model.name, text: area.value });
     } catch {
       return; // the explanation says what is wrong
     }
@@ -54,25 +59,49 @@ export function fields(model, info, state, act) {
     count.classList.toggle("over", tokens > limit);
     if (tokens <= limit) return;
     const text = Array.from(area.value).slice(0, cut).join("");
-    const click = () => act.take({ text });
+    const click = () => act.take({ [name]: text });
     count.append(" ", el("button", { type: "button", text: `Use the first ${amount(limit)}`, on: { click } }));
   }
 
-  function pair() {
-    const area = el("textarea", { id: "pair", class: "short", dir: "auto", spellcheck: "false", placeholder: "Type the other text" });
-    area.value = state.pair;
-    area.addEventListener("input", () => {
-      state.pair = area.value;
+  /** One side of a pair: a text, or an image where the model takes one. */
+  function side(n) {
+    const sort = (sees(model) && state.sides?.[n]) || "text";
+    const name = SIDES[n][sort];
+    const title = sees(model) ? ["First", "Second"][n] : ["Text", "Other text"][n];
+    const choice = sees(model)
+      ? whence.choice(`${title} input`, [["text", "Text"], ["image", "Image"]], sort, (chosen) => act.turn(n, chosen))
+      : null;
+    const head = el("div", { class: "sidehead" }, sort === "text" ? el("label", { for: name, text: title }) : el("span", { text: title }), choice);
+    const shown = sort === "text" ? area(name) : [pictured(state[name], `The ${title.toLowerCase()} image`), el("span", { text: "PNG, JPEG, WebP, GIF, BMP" })];
+    const accept = sees(model) ? "text/*,image/*" : "text/*";
+    const under = el("div", { class: "under" }, shown[1], picker("Open a file", accept, n));
+    const named = sees(model) ? { role: "group", "aria-label": `${title} input` } : {};
+    return el("div", { class: "field", ...named, data: { side: n } }, head, shown[0], under);
+  }
+
+  /** A text of a pair, and how many tokens it has. */
+  function area(name) {
+    const count = el("span", { class: "count", role: "status" });
+    const placeholder = name === "text" ? "Type a text, or drop one here" : "Type the other text";
+    const box = el("textarea", { id: name, class: "short", dir: "auto", spellcheck: "false", placeholder });
+    box.value = state[name];
+    const counted = debounced(200, () => measure(box, count, name));
+    box.addEventListener("input", () => {
+      state[name] = box.value;
+      counted();
       act.typed();
     });
-    return el("div", { class: "field" }, el("label", { for: "pair", text: "Other text" }), area);
+    counted();
+    return [box, count];
+  }
+
+  function pictured(source, alt) {
+    const shown = source ? el("img", { src: source, alt }) : el("p", { text: "Drop or paste an image" });
+    return el("div", { class: "picture" }, shown);
   }
 
   function image() {
-    const shown = state.image
-      ? el("img", { src: state.image, alt: "The image to explain" })
-      : el("p", { text: "Drop or paste an image" });
-    return group("Image", el("div", { class: "picture" }, shown), "PNG, JPEG, WebP, GIF, BMP", "image/*");
+    return group("Image", pictured(state.image, "The image to explain"), "PNG, JPEG, WebP, GIF, BMP", "image/*");
   }
 
   function sound() {
@@ -81,8 +110,9 @@ export function fields(model, info, state, act) {
     return group("Sound", el("div", { class: "picture" }, shown), most, "audio/*,.flac");
   }
 
-  /** The sound itself; where it is at is marked in its explanations. */
+  /** The sound itself; where it is at is marked in its explanations. The form is drawn anew, and it goes on playing. */
   function player(source) {
+    if (playing?.source === source) return playing.audio;
     const audio = el("audio", { controls: true, "aria-label": "The sound to explain" });
     // as data: in what comes from an address browsers only find a moment again if the server sends it in pieces
     content(source).then(
@@ -96,6 +126,7 @@ export function fields(model, info, state, act) {
     audio.addEventListener("play", follow);
     audio.addEventListener("seeked", follow);
     audio.addEventListener("ended", () => act.play(null));
+    playing = { source, audio };
     return audio;
   }
 
@@ -110,7 +141,7 @@ export function fields(model, info, state, act) {
     );
   }
 
-  function picker(label, accept) {
+  function picker(label, accept, n = null) {
     const input = el("input", {
       type: "file",
       accept,
@@ -119,16 +150,18 @@ export function fields(model, info, state, act) {
       "aria-label": label,
       "aria-hidden": "true",
     });
-    input.addEventListener("change", () => input.files[0] && act.file(input.files[0]));
+    input.addEventListener("change", () => input.files[0] && act.file(input.files[0], n));
     return el("span", {}, input, el("button", { type: "button", text: label, on: { click: () => input.click() } }));
   }
 
   function examples() {
     if (!model.examples.length) return null;
+    const picture = (source, alt) => (source ? el("img", { src: source, alt }) : null);
     const buttons = model.examples.map((example, n) => {
-      const name = example.text ?? (example.sound ? example.sound.replace(/.*\/|\.\w+$/g, "") : null);
-      const thumb = example.image ? el("img", { src: example.image, alt: name ? "" : `Example ${n + 1}` }) : null;
-      return el("button", { type: "button", title: name, on: { click: () => act.take(example) } }, thumb, name);
+      const said = example.text ?? (example.sound ? example.sound.replace(/.*\/|\.\w+$/g, "") : null);
+      const name = model.kind === "pair" ? [said, example.pair].filter(Boolean).join(" × ") || null : said;
+      const thumbs = [picture(example.image, name ? "" : `Example ${n + 1}`), picture(example.pair_image, "")];
+      return el("button", { type: "button", title: name, on: { click: () => act.take(example) } }, thumbs, name);
     });
     return el("div", { class: "examples", role: "group", "aria-label": "Examples" }, buttons);
   }

@@ -32,3 +32,47 @@ export function python(request, { targets, methods }) {
   }
   return `${lines.join("\n")}\n`;
 }
+
+/** Two inputs that are compared; `request`: what was sent to the server. */
+export function pythonPair({ model, text, image, pair, method, measure }) {
+  const side = (said, name) => (said === undefined ? `{"image": ${quoted(name)}}` : quoted(said));
+  const own = text === undefined || pair === undefined ? "  # your files" : "";
+  const lines = [
+    "import whence",
+    "",
+    "pair = whence.similarity(",
+    `    ${quoted(model)},`,
+    `    ${side(text, "first.png")},${text === undefined ? own : ""}`,
+    `    ${side(pair, "second.png")},${text === undefined ? "" : own}`,
+    `    method=${quoted(method)},`,
+    ...(measure ? [`    measure=${quoted(measure)},`] : []),
+    ")",
+    "print(pair.score, pair.top(3))",
+    'pair.save("pair.html")',
+  ];
+  return `${lines.join("\n")}\n`;
+}
+
+/** What a language model went on with. */
+export function pythonWritten({ model, text, generate, method }) {
+  return `import whence
+
+llm = whence.load(${quoted(model)})
+trace = whence.explain(llm, ${quoted(text)}, method=${quoted(method)}, generate=${generate})
+print(trace.text, trace.whole.top(3))
+trace.save("trace.html")
+`;
+}
+
+/** An answer from documents. */
+export function pythonCited({ model, question, documents, generate, method }) {
+  return `import whence
+
+llm = whence.load(${quoted(model)})
+documents = [
+${documents.map((text) => `    ${quoted(text)},\n`).join("")}]
+cited = whence.cite(llm, ${quoted(question)}, documents, method=${quoted(method)}, generate=${generate})
+print(cited.answer, cited.documents)
+cited.save("cited.html")
+`;
+}

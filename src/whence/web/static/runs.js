@@ -147,16 +147,18 @@ export async function runs(view, info, page) {
       wrong,
       whence.toggle("Failed only", state.failed, (failed) => narrow({ failed })),
       count,
-      el("div", { class: "w-pager" }, back, on),
     );
     if (focus) filters.querySelector(`[data-filter="${focus}"]`)?.focus();
   }
 
+  const legend = el("p", { class: "w-quiet" });
+  const head = el("tr");
   const rows = el(
     "section",
     { class: "w-card" },
     el("h2", { class: "small", text: "Rows" }),
     filters,
+    legend,
     el(
       "div",
       { class: "w-scroll", tabindex: 0, role: "region", "aria-label": "Rows" },
@@ -166,18 +168,22 @@ export async function runs(view, info, page) {
         el(
           "thead",
           {},
-          el(
-            "tr",
-            {},
-            ["row", "text", "prediction", "explained"].map((name) =>
-              el("th", { scope: "col" }, el("span", { class: "w-quiet", text: name })),
-            ),
-          ),
+          head,
         ),
         body,
       ),
     ),
+    el("div", { class: "w-pager" }, back, on),
   );
+
+  /** What is explained: the data's own labels, where the run was told them. */
+  function drawHead() {
+    const labelled = entry()?.labelled;
+    const names = ["row", "text", "prediction", labelled ? "true label" : "explained"];
+    head.replaceChildren(...names.map((name) => el("th", { scope: "col" }, el("span", { class: "w-quiet", text: name }))));
+    const what = labelled ? "the true label" : "what is explained";
+    legend.textContent = `Orange words speak for ${what}, blue ones against it. A click opens a row.`;
+  }
 
   async function drawRows() {
     const query = new URLSearchParams({ offset: state.offset, limit: PAGE });
@@ -189,6 +195,7 @@ export async function runs(view, info, page) {
     if (state.order !== "row") query.set("order", state.order);
     const answer = await asked("runs", "Reading rows", `${base()}/rows?${query}`);
     if (!answer) return;
+    drawHead();
     shown = answer.rows;
     back.disabled = state.offset === 0;
     on.disabled = state.offset + PAGE >= answer.total;
@@ -217,6 +224,7 @@ export async function runs(view, info, page) {
         "td",
         {},
         el("span", { text: row.prediction ?? "–" }),
+        wrong ? el("b", { class: "fault", text: " wrong" }) : "",
         share === null
           ? null
           : el(
@@ -226,7 +234,7 @@ export async function runs(view, info, page) {
               percent(share),
             ),
       ),
-      el("td", {}, el("span", { text: row.target ?? "–" }), wrong ? el("b", { class: "fault", text: " wrong" }) : ""),
+      el("td", {}, el("span", { text: row.target ?? "–" })),
     );
   }
 

@@ -42,6 +42,7 @@ export function summary(sum, find) {
       { class: "w-facts" },
       Object.entries(facts).map(([k, v]) => whence.fact(k, String(v))),
     ),
+    el("p", { class: "w-quiet", text: "Words by their mean score, in points of what is explained. A click finds their rows." }),
     ...Object.entries(sum.by_class).map(([label, found]) => words(`Strongest for ${label}`, found)),
   ];
 }

@@ -2,18 +2,25 @@
 // an answer is written from them, and cites them.
 import { cancel, post, stopped, stream } from "/static/api.js";
 import { mounted } from "/static/pairs.js";
-import { busy, problem, quiet } from "/static/status.js";
+import { pythonCited, pythonWritten } from "/static/python.js";
+import * as share from "/static/share.js";
+import { busy, note, problem, quiet } from "/static/status.js";
+import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
 const memory = { view: "words" };
-const kept = { generate: 12, documents: "" }; // what was asked for last
+const LEAST = 16; // tokens of an answer from documents: fewer state nothing
 
-/** What can be asked beside the prompt. */
-export function writingFields(info) {
+/** What can be asked beside the prompt. `typed()` when it was changed. */
+export function writingFields(info, state, typed) {
   const count = el("input", { type: "number", id: "generate", min: 1, max: info.limits.generate, step: 1 });
-  count.value = kept.generate;
-  count.addEventListener("change", () => (kept.generate = Math.max(1, Math.min(info.limits.generate, Number(count.value) || 1))));
+  count.value = state.generate;
+  count.addEventListener("change", () => {
+    state.generate = Math.max(1, Math.min(info.limits.generate, Math.round(Number(count.value)) || 1));
+    count.value = state.generate;
+    typed();
+  });
   const documents = el("textarea", {
     id: "documents",
     class: "short",
@@ -21,47 +28,99 @@ export function writingFields(info) {
     spellcheck: "false",
     placeholder: "None. Or paste texts, with an empty line between two: the prompt is then a question about them.",
   });
-  documents.value = kept.documents;
-  documents.addEventListener("input", () => (kept.documents = documents.value));
+  documents.value = state.documents;
+  documents.addEventListener("input", () => {
+    state.documents = documents.value;
+    typed();
+  });
   return [
     el("div", { class: "field" }, el("label", { for: "generate", text: `Tokens to write, up to ${info.limits.generate}` }), count),
     el("div", { class: "field" }, el("label", { for: "documents", text: "Documents to answer from" }), documents),
   ];
 }
 
-/** Let the model write. `given`: {model, text}; `state.methods` has the method. */
-export async function writing(view, info, state, given) {
-  const method = state.methods[0] ?? info.default_methods[0];
-  const documents = kept.documents.split(/\n\s*\n/).map((text) => text.trim()).filter(Boolean);
-  busy(documents.length ? "Answering" : "Writing", () => cancel("write"));
-  try {
-    if (documents.length) {
-      const request = { model: given.model, question: given.text, documents, generate: Math.max(kept.generate, 16) };
-      const { html, data } = await post("write", "/api/cite", request);
+/** What is asked, as two states with the same have the same answer. */
+const question = ({ model, text, methods, generate, documents }) => JSON.stringify([model, text, methods[0], generate, documents]);
+
+/** `page`: {view, info, state, input()}. Returns {write, show, edited, forget}. */
+export function writing({ view, info, state, input }) {
+  let answer = null; // {asked, draw(), python}: what was written last
+
+  async function write() {
+    share.write(state);
+    try {
+      const given = await input();
+      const method = state.methods[0] ?? info.default_methods[0];
+      const documents = state.documents.split(/\n\s*\n/).map((text) => text.trim()).filter(Boolean);
+      busy(documents.length ? "Answering" : "Writing", () => cancel("write"));
+      await (documents.length ? cite(given, documents, method) : go(given, method));
       quiet();
-      return mounted(view, html, (root) => whence.cited(root, data));
+      const narrow = matchMedia("(max-width: 60rem)").matches;
+      if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
+      document.body.dataset.asked = "yes";
+    } catch (error) {
+      if (stopped(error)) return quiet();
+      problem(error, write);
     }
-    const text = el("span", { class: "fresh" });
-    view.replaceChildren(
-      el("section", { class: "w-card" }, el("h2", { class: "small", text: "Written" }), el("p", { class: "w-text", dir: "auto", "aria-live": "polite" }, given.text, text)),
-    );
-    await stream("write", "/api/write", { ...given, generate: kept.generate, method }, (event) => {
-      if (event.event === "token") text.append(event.text);
-      else if (event.event === "trace") traced(view, info, event, { ...given, method });
-    });
-    quiet();
-  } catch (error) {
-    if (stopped(error)) return quiet();
-    problem(error, () => writing(view, info, state, given));
+    return null;
   }
-  return null;
+
+  async function cite(given, documents, method) {
+    const asked = structuredClone(state);
+    const begun = performance.now();
+    const request = { model: given.model, question: given.text, documents, generate: Math.max(state.generate, LEAST), method };
+    const { html, data, verdict } = await post("write", "/api/cite", request);
+    const draw = () => {
+      mounted(view, { html, verdict }, (root) => whence.cited(root, data));
+      view.prepend(topline());
+    };
+    answer = { asked, python: pythonCited(request), draw, seconds: (performance.now() - begun) / 1000 };
+    draw();
+    whence.say(verdict);
+  }
+
+  async function go(given, method) {
+    const asked = structuredClone(state);
+    const begun = performance.now();
+    const request = { ...given, generate: state.generate, method };
+    const text = el("span", { class: "fresh" });
+    const written = el("p", { class: "w-text", dir: "auto", "aria-live": "polite" }, given.text, text);
+    view.replaceChildren(el("section", { class: "w-card" }, el("h2", { class: "small", text: "Written" }), written));
+    await stream("write", "/api/write", request, (event) => {
+      if (event.event === "token") text.append(event.text);
+      if (event.event !== "trace") return;
+      const draw = () => traced(view, info, event, { ...given, method }, topline());
+      answer = { asked, python: pythonWritten(request), draw, seconds: (performance.now() - begun) / 1000 };
+      draw();
+      whence.say(event.verdict);
+    });
+  }
+
+  function topline() {
+    const link = () => {
+      const { address, fits } = share.address(answer.asked);
+      if (!fits) whence.say("The input is too long for an address: the link holds the settings alone.");
+      return address;
+    };
+    const buttons = [whence.copyButton("Copy link", link), whence.copyButton("Copy Python", () => answer.python)];
+    return el("div", { class: "topline" }, el("p", { class: "w-quiet", text: `${answer.asked.model} · ${duration(answer.seconds)}` }), el("div", { class: "w-bar" }, buttons));
+  }
+
+  return {
+    write,
+    show: () => (answer && question(answer.asked) === question(state) ? answer.draw() : write()),
+    forget: () => (answer = null),
+    /** What is asked is other than what is shown. */
+    edited: () => answer && question(answer.asked) !== question(state) && note("The input has changed: this is the answer to the one before."),
+  };
 }
 
-/** The trace, and a question about one of its words. */
-function traced(view, info, { data }, asked) {
+/** The trace under a sentence on it, and a question about one of its words. */
+function traced(view, info, { data, verdict }, asked, top) {
   const root = el("div", { class: "w-trace", id: "whence-trace" });
   const below = el("div", { class: "w-board" });
-  view.replaceChildren(el("h2", { class: "w-unseen", text: "Where it came from" }), root, rather(data, asked, info, below), below);
+  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", dir: "auto", text: verdict })));
+  view.replaceChildren(top, said, root, rather(data, asked, info, below), below);
   whence.trace(root, data);
 }
 
