@@ -7,6 +7,7 @@ import pickle
 import signal
 import subprocess
 import sys
+import threading
 from pathlib import Path
 from unittest.mock import Mock
 
@@ -19,7 +20,7 @@ from whence.data.rows import Row
 from whence.errors import ModelError
 from whence.runner import attempts
 from whence.runner.attempts import Attempt, notes
-from whence.runner.encoding import Beside, DiedError, child, receive, send
+from whence.runner.encoding import Beside, DiedError, ahead, child, receive, send
 from whence.runner.plan import Shard
 
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
@@ -185,3 +186,21 @@ def test_the_current_folder_comes_last(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(sys, "path", ["", "/one", str(tmp_path), "/two"])
     assert encoding._path() == ["/one", "/two", str(tmp_path)]
+
+
+def test_nothing_is_encoded_once_nobody_wants_it():
+    """Left to itself, the thread would be somewhere in torch while Python ends, which aborts."""
+    made = []
+
+    def items():
+        for n in range(1000):
+            made.append(n)
+            yield n
+
+    rows = ahead(items())
+    assert next(rows) == 0
+    rows.close()
+    count = len(made)
+    assert not [thread for thread in threading.enumerate() if thread.name == "whence-ahead"]
+    assert count < 10
+    assert len(made) == count

@@ -35,6 +35,8 @@ DEPTH = 2
 """Windows that are encoded before the model asks for them."""
 TRIES = 2
 """Times that a row is encoded alone before it is blamed for the death of its process."""
+PATIENCE = 2.0
+"""Seconds for what is being encoded when nobody wants it any more."""
 END = object()
 
 
@@ -320,6 +322,9 @@ def ahead(items: Iterable[T], depth: int = DEPTH) -> Iterator[T]:
             yield item
     finally:
         stopped.set()
+        # A thread that is in torch while Python ends takes the process down with it. One that waits for its input does
+        # not, and may wait for ever.
+        thread.join(PATIENCE)
 
 
 def serve() -> None:

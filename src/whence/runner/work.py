@@ -119,9 +119,11 @@ class _Work:
         encoded = ahead(self._encoded(shards))
         try:
             with closing(encoded):  # type: ignore[type-var]
-                yield from self._written(encoded, progress)
+                try:
+                    yield from self._written(encoded, progress)
+                finally:
+                    self.free.set()
         finally:
-            self.free.set()
             for attempt in list(self.begun.values()):
                 attempt.end()
 
