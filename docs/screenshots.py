@@ -43,6 +43,7 @@ NOTES = {
 QUESTION, ANSWER = "What does a jar of honey cost?", "A jar of honey costs nine euros. Tom sells it in Vienna."
 
 
+GIVEN = "When Mary and John got a plum at the bar, {} decided to give it to"
 NAMES = "When Mary and John went to the store, John gave a drink to"
 
 
@@ -59,7 +60,7 @@ def main() -> None:
 
 
 def written(browser: Browser, llm: str, folder: Path) -> None:
-    """A trace, and an answer with citations."""
+    """A trace, an answer with citations, a graph, and edges that carry a difference."""
     model = whence.load(llm)
     trace = whence.explain(model, CHAT, generate=30).save(folder / "trace.html")
     cited = whence.cite(model, QUESTION, NOTES, answer=ANSWER).save(folder / "cited.html")
@@ -67,6 +68,10 @@ def written(browser: Browser, llm: str, folder: Path) -> None:
     shot(browser, cited.resolve().as_uri(), folder / "cited.png", 1000, 660)
     trace.unlink(), cited.unlink()
     whence.graph(model, NAMES, share=0.7).save(folder / "graph.png")
+    goal = whence.contrast(" Mary", " John")
+    whence.patch(model, GIVEN.format("John"), GIVEN.format("Anne"), target=goal, at="edges", truth=20).save(
+        folder / "edges.png"
+    )
 
 
 def bundled(browser: Browser, folder: Path) -> None:
