@@ -105,6 +105,9 @@ VERBS = {
     "inside": lambda m: whence.explain(m, "the plot", target=70, at=["layers", "heads", "neurons"]).scores["heads"],
     "graph": lambda m: whence.graph(m, "the plot", target=70).heads,
     "patch": lambda m: whence.patch(m, "the plot", "the bloc", target=70).effects,
+    "patch layers": lambda m: whence.patch(m, "the plot", "the bloc", target=70, at="layers", truth=True).truth,
+    "patch edges": lambda m: whence.patch(m, "the plot", "the bloc", target=70, at="edges", truth=3).effects,
+    "patch path": lambda m: whence.patch(m, "the plot", "the bloc", target=70, method="integrated_gradients").effects,
     "attention": lambda m: whence.attention(m, "the plot", relevance=True).relevance[0],
     "recompute": lambda m: whence.explain(m, "the plot", target=70, memory="recompute").scores,
     "similarity": lambda m: whence.similarity((m.module.model, m.tokenizer), "the plot", "a film").matrix,
@@ -120,4 +123,4 @@ def test_same_answers_elsewhere(verb, words):
     wanted = np.asarray(VERBS[verb](here))
     with elsewhere.device():
         found = np.asarray(VERBS[verb](away))
-    np.testing.assert_allclose(found, wanted, atol=2e-4 * np.abs(wanted).max() + 1e-6)
+    np.testing.assert_allclose(found, wanted, atol=2e-4 * np.nanmax(np.abs(wanted)) + 1e-6)

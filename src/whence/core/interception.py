@@ -41,7 +41,7 @@ from whence.core.layout import Lane, Layout, follow, layout_of, mark_layout
 from whence.core.ledger import NoLedger
 from whence.core.naming import name_of, out_of_place
 from whence.core.numerics import widened
-from whence.core.own_functions import Handler, Watched, are_shares, as_activation, body_of, writes_into_input
+from whence.core.own_functions import Handler, LineByLine, Watched, are_shares, as_activation, writes_into_input
 from whence.core.recipe import Recipe
 from whence.errors import ModelError
 
@@ -59,8 +59,6 @@ PASSED = frozenset(
 )
 CHANGES = frozenset("add sub rsub copy setitem index_add index_copy scatter scatter_add masked_scatter".split())
 """Written in place, these make another value: x += y is no longer what x was."""
-UNSEEN = frozenset("data_ptr empty empty_like empty_strided new_empty".split())
-"""What code asks for whose memory a kernel is to read or write."""
 LOOKUPS = frozenset({"embedding", "getitem", "index_select"})
 
 
@@ -154,14 +152,7 @@ class Interception(TorchFunctionMode):
         self.with_own_gradient: set[str] = set()
         """Functions of the model's own that go back as their author wrote."""
         self._depth, self._last = 0, -1
-        self._inside = 0
-        """How many functions of the model's own are being run line by line: in these, gradients are never off."""
-        self._as_they_are: set[Any] = set()
-        """Those that can't be."""
-        self._kernel = False
-        """Whether the one that is run hands memory to a kernel: what comes back is no constant, though it looks so."""
-        self._constants: list[Any] = []
-        """What torch made in the one that is run out of nothing that carries relevance: these are constants."""
+        self._lines = LineByLine()
 
     # -- as a context ----------------------------------------------------------------------------------------
 
@@ -238,11 +229,11 @@ class Interception(TorchFunctionMode):
         name, inplace = name_of(func)
         # The backward pass of a GPU runs in a thread of its own, which has the mode and no stack.
         inner = _active.stack[-1] if _active.stack else self
-        if self._inside and name in UNSEEN:
-            self._kernel = True
+        if self._lines.depth:
+            self._lines.saw(name)
         if name in PASSED or inner is not self or (self.in_backward and not torch.is_grad_enabled()):
             return func(*args, **kwargs)
-        if self._inside and not torch.is_grad_enabled():
+        if self._lines.depth and not torch.is_grad_enabled():
             with torch.enable_grad():
                 return self.__torch_function__(func, types, args, kwargs)
         if name == "get":
@@ -253,8 +244,8 @@ class Interception(TorchFunctionMode):
         args, kwargs, tainted = self._own(args, kwargs, inplace)
         if not tainted:
             out = (self._everywhere if self.everywhere else self._untainted)(func, name, args, kwargs)
-            if self._inside:
-                self._constants += out if isinstance(out, (tuple, list)) else [out]
+            if self._lines.depth:
+                self._lines.made(out)
             return out
         if not torch.is_grad_enabled():
             self.recomputes = True
@@ -326,7 +317,7 @@ class Interception(TorchFunctionMode):
     def own_function(self, name: str, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """A `torch.autograd.Function` of the model's own: an activation has its slope, a softmax is one, and others
         are run line by line."""
-        if self._depth or not (torch.is_grad_enabled() or self._inside) or self.recipe.activation != "slope":
+        if self._depth or not (torch.is_grad_enabled() or self._lines.depth) or self.recipe.activation != "slope":
             self.with_own_gradient.add(name)
             return func(*args, **kwargs)
         own, options, tainted = self._own(args, kwargs, False)
@@ -336,7 +327,9 @@ class Interception(TorchFunctionMode):
             if writes_into_input(getattr(func, "__self__", None)):
                 return self._as_it_is(func, args, kwargs)
             out = self._activated(Call(func, name, own, options, self))
-            return self._line_by_line(func, args, kwargs) if out is None else out
+            if out is None and not kwargs and not self.in_target:
+                out = self._lines.run(getattr(func, "__self__", None), args)
+            return self._as_it_is(func, args, kwargs) if out is None else out
 
     def _activated(self, call: Call) -> Any:
         """The value of an activation of the model's own, with its slope; None where it is none."""
@@ -352,31 +345,6 @@ class Interception(TorchFunctionMode):
             return self._followed(call, out)
         finally:
             self._depth = 0
-
-    def _line_by_line(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A function's own forward pass as if it stood in the model; or as it is, where that leads nowhere."""
-        function = getattr(func, "__self__", None)
-        body = body_of(function)
-        if body is None or kwargs or function in self._as_they_are or self.in_target:
-            return self._as_it_is(func, args, kwargs)
-        state, around = torch.get_rng_state(), (self._kernel, self._constants)
-        self._inside, self._kernel, self._constants = self._inside + 1, False, [*args]
-        try:
-            out = body(*args)
-        except Exception:  # it wants more of its context than there is
-            out = None
-        finally:
-            kernel, constants = self._kernel, self._constants
-            self._kernel, self._constants = around
-            self._inside -= 1
-        made = [o for o in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(o, Tensor)]
-        differentiable = [o for o in made if o.is_floating_point()]
-        known = all(is_tainted(o) or any(o is c for c in constants) for o in differentiable)
-        if any(map(is_tainted, differentiable)) and known and not kernel:
-            return out  # and else a part of it came out of a kernel
-        self._as_they_are.add(function)
-        torch.set_rng_state(state)
-        return self._as_it_is(func, args, kwargs)
 
     def _as_it_is(self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         self._depth = 1

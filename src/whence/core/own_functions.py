@@ -23,7 +23,7 @@ from torch import Tensor
 from whence.core.backward import with_slope_now
 from whence.core.call import Call, is_tainted, mark_origin, mark_role, role_of
 
-__all__ = ["Watched", "are_shares", "as_activation", "body_of", "writes_into_input"]
+__all__ = ["LineByLine", "Watched", "are_shares", "as_activation", "body_of", "writes_into_input"]
 
 Handler = Callable[[str, Callable[..., Any], tuple[Any, ...], dict[str, Any]], Any]
 """A function's name, the function, and its arguments, to its value."""
@@ -98,6 +98,56 @@ class _Context:
         """Nothing to note."""
 
     save_for_forward = mark_dirty = mark_non_differentiable = set_materialize_grads = _nothing
+
+
+UNSEEN = frozenset("data_ptr empty empty_like empty_strided new_empty".split())
+"""What code asks for whose memory a kernel is to read or write."""
+
+
+class LineByLine:
+    """Runs functions of a model's own as if their forward pass stood in the model, and is told what happens in them."""
+
+    def __init__(self) -> None:
+        self.depth = 0
+        """How many are being run: in these, gradients are never off."""
+        self._as_they_are: set[Any] = set()
+        """Those that can't be."""
+        self._kernel = False
+        """Whether the one that is run hands memory to a kernel: what comes back is no constant, though it looks so."""
+        self._constants: list[Any] = []
+        """What torch made in the one that is run out of nothing that carries relevance: these are constants."""
+
+    def saw(self, name: str) -> None:
+        """A function that is called meanwhile."""
+        self._kernel |= name in UNSEEN
+
+    def made(self, out: Any) -> None:
+        """What came of one that had nothing that carries relevance."""
+        self._constants += out if isinstance(out, (tuple, list)) else [out]
+
+    def run(self, function: Any, args: tuple[Any, ...]) -> Any:
+        """What the function gives; None where that leads nowhere, and it has to run as it is."""
+        body = body_of(function)
+        if body is None or function in self._as_they_are:
+            return None
+        state, around = torch.get_rng_state(), (self._kernel, self._constants)
+        self.depth, self._kernel, self._constants = self.depth + 1, False, [*args]
+        try:
+            out = body(*args)
+        except Exception:  # it wants more of its context than there is
+            out = None
+        finally:
+            kernel, constants = self._kernel, self._constants
+            self._kernel, self._constants = around
+            self.depth -= 1
+        made = [o for o in (out if isinstance(out, (tuple, list)) else [out]) if isinstance(o, Tensor)]
+        differentiable = [o for o in made if o.is_floating_point()]
+        known = all(is_tainted(o) or any(o is c for c in constants) for o in differentiable)
+        if any(map(is_tainted, differentiable)) and known and not kernel:
+            return out
+        self._as_they_are.add(function)  # a part of it came out of a kernel
+        torch.set_rng_state(state)
+        return None
 
 
 def body_of(function: Any) -> Callable[..., Any] | None:

@@ -79,8 +79,8 @@ class Partway:
         own, other = self.runs.here.of(kind)[place], self.runs.other.of(kind)[place]
         moved = _moved(own, other)
         if slope.gradient is None:
-            return moved.new_zeros(moved.shape[:-1]).double().cpu()
-        return (moved * widened(slope.gradient).reshape(moved.shape)).sum(-1).double().cpu()
+            return moved.new_zeros(moved.shape[:-1]).cpu().double()
+        return (moved * widened(slope.gradient).reshape(moved.shape)).sum(-1).cpu().double()
 
     # -- how far ---------------------------------------------------------------------------------------------
 
@@ -89,7 +89,7 @@ class Partway:
         places = list(zip(self.runs.here.of(kind), self.runs.other.of(kind), strict=True))
         if kind != "heads":
             return [self._along(own, _moved(own, other)) for own, other in places]
-        squares = [_moved(own, other).square().sum(-1).double().cpu() for own, other in places]
+        squares = [_moved(own, other).square().sum(-1).cpu().double() for own, other in places]
         around = self._reach("attentions")
         if [a.shape for a in around] != [each.shape[1:] for each in squares]:  # some have no heads: all the way
             return [torch.ones_like(each) for each in squares]
@@ -100,7 +100,7 @@ class Partway:
         stream = self._streams.get(place.layer)
         if stream is None or stream.shape != moved.shape:
             return torch.ones(moved.shape[0], dtype=torch.float64)
-        along, whole = ((stream * x).sum(-1).double().cpu() for x in (moved, stream))
+        along, whole = ((stream * x).sum(-1).cpu().double() for x in (moved, stream))
         return torch.where(whole > 0, along / whole.clamp_min(TINY), 0.0).clamp(0, 1)
 
 

@@ -131,7 +131,7 @@ def _scores(model: AbstractAdapter, example: Example, targets: Sequence[Abstract
     """What the targets are worth in a plain forward pass."""
     batch = model.collate([example], targets)
     with torch.no_grad():
-        return TargetsOfOne(model, batch, targets)(model.run(batch))[:, 0].double().cpu().numpy()
+        return TargetsOfOne(model, batch, targets)(model.run(batch))[:, 0].cpu().double().numpy()
 
 
 def _rows(model: AbstractAdapter, example: Example, rows: Rows) -> tuple[list[str], list[tuple[int, int]]]:
