@@ -66,6 +66,9 @@ def main() -> None:
         "--only", help="comma-separated: " + ", ".join(PARTS) + "; all that the model is for by default"
     )
     parser.add_argument("--methods", help="comma-separated; each table has its own if they are not given")
+    parser.add_argument(
+        "--again", help="sources: comma-separated measures of --methods, on the answers in the result file: words,lds"
+    )
     parser.add_argument("--count", type=int, default=100, help="cases of each table")
     parser.add_argument("--minutes", type=float, help="end each table after this long, with the cases it has")
     parser.add_argument("--device")
@@ -86,10 +89,14 @@ def main() -> None:
             count = PARTS[name].QUICK_CASES if given.quick else given.count
             if given.minutes:
                 reader.deadline = time.perf_counter() + 60 * given.minutes
-            found = PARTS[name].measured(name, reader, given.data, methods, count)
+            path = given.out / f"language-{name}-{Path(given.model).name}.json"
+            if given.again:
+                before = json.loads(path.read_text(encoding="utf-8"))
+                found = sources.again(before, reader, given.data, methods, given.again.split(","))
+            else:
+                found = PARTS[name].measured(name, reader, given.data, methods, count)
             print(PARTS[name].section(found), flush=True)
             if not given.quick:
-                path = given.out / f"language-{name}-{Path(given.model).name}.json"
                 path.write_text(json.dumps(found), encoding="utf-8")
     if not given.quick:
         write(given.out, given.write)
@@ -102,6 +109,7 @@ def at_a_glance(found: list[dict[str, Any]]) -> str:
         (method, n): float(np.mean(values[key]))
         for n, (one, key, _) in enumerate(columns)
         for method, values in one["made"].items()
+        if key in values
     }
     best = {n: max(value for (_, m), value in means.items() if m == n) for n in range(len(columns))}
     methods = dict.fromkeys(method for method, _ in means)
@@ -139,7 +147,7 @@ def default(found: list[dict[str, Any]]) -> str:
     for method in CHALLENGERS:
         ahead, behind, level = [], [], 0
         for one, key, name in _columns(found):
-            if method in one["made"] and BASE in one["made"]:
+            if all(key in one["made"].get(m, {}) for m in (method, BASE)):
                 value, low, high = paired(one["made"][method][key], one["made"][BASE][key])
                 said = f"{_short(one['name'], name)} {value:+.3f}"
                 ahead += [said] if low > 0 else []
@@ -151,7 +159,8 @@ def default(found: list[dict[str, Any]]) -> str:
 
 def _columns(found: list[dict[str, Any]]) -> list[tuple[dict[str, Any], str, str]]:
     """The tables, keys and names of the columns of the first table."""
-    return [(one, key, name) for one in found for key, name in GLANCE.get(one["name"], {}).items()]
+    every = [(one, key, name) for one in found for key, name in GLANCE.get(one["name"], {}).items()]
+    return [(one, key, name) for one, key, name in every if any(key in values for values in one["made"].values())]
 
 
 def _short(table: str, name: str) -> str:

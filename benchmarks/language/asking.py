@@ -170,9 +170,12 @@ def paired(values: Sequence[float], others: Sequence[float]) -> tuple[float, flo
 
 
 def ranked(made: dict[str, Any], key: str, base: str | None) -> Iterator[tuple[str, dict[str, Any], str]]:
-    """Methods by the mean of a measure, the best first: name, values, and the paired difference to `base`."""
-    for method, values in sorted(made.items(), key=lambda item: -float(np.mean(item[1][key]))):
-        known = base is not None and base in made and method != base
+    """Methods by the mean of a measure, the best first: name, values, and the paired difference to `base`.
+
+    Those that it was not measured of come last.
+    """
+    for method, values in sorted(made.items(), key=lambda item: -float(np.mean(item[1].get(key, -np.inf)))):
+        known = base is not None and base in made and method != base and key in values
         yield method, values, shown(paired(values[key], made[base or ""][key]), sign=True) if known else ""
 
 

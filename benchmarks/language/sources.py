@@ -12,7 +12,8 @@ authors' algorithm, with n ablations.
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
+from itertools import islice
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -26,7 +27,7 @@ from benchmarks.language.removal import ANSWER, METHODS, QUICK_METHODS, Case, an
 from whence.results.units import tokens_reading
 from whence.verbs.cite import TASK, Prompt
 
-__all__ = ["DOCUMENTS", "METHODS", "QUICK_CASES", "QUICK_METHODS", "measured", "section"]
+__all__ = ["DOCUMENTS", "METHODS", "QUICK_CASES", "QUICK_METHODS", "again", "measured", "section"]
 
 DOCUMENTS = {"sources5": 5, "sources20": 20}
 MEASURES = {
@@ -60,8 +61,7 @@ class Answered(NamedTuple):
 
 def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], count: int) -> dict[str, Any]:
     """Every measure of every method on the first `count` questions that are answered right, case by case."""
-    made: dict[str, dict[str, list[float]]] = {m: {k: [] for k in [*MEASURES, "seconds"]} for m in methods}
-    scores: dict[str, list[list[float]]] = {m: [] for m in methods}
+    made: dict[str, dict[str, list[float]]] = {method: {} for method in methods}
     asked: list[dict[str, Any]] = []
     lost: dict[str, str] = {}
     documents = min(DOCUMENTS[name], QUICK_DOCUMENTS) if reader.quick else DOCUMENTS[name]
@@ -70,7 +70,7 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
     right = lambda question, answer: says(answer, question.answer)
     for question, likely in answered(reader, every, lambda question: _prompt(question).text, right):
         seen += 1
-        found = right_answer(reader, question, len(asked)) if likely else None
+        found = case_of(reader, question, len(asked)) if likely else None
         if found is None:
             continue
         held = _held(found.case, QUICK_HELD if reader.quick else HELD)
@@ -78,7 +78,7 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
         for method in methods:
             if method not in lost:
                 try:
-                    scores[method].append(judge(found, method, held, made[method]))
+                    _add(made[method], judge(found, method, held))
                 except torch.OutOfMemoryError:
                     lost[method] = f"out of memory at {found.case.example.count} tokens"
         asked.append(_told(found))
@@ -89,10 +89,34 @@ def measured(name: str, reader: Reader, data: Path, methods: tuple[str, ...], co
     left = [method for method in methods if method not in lost]
     return {
         "name": name, "model": reader.name, "seen": seen, "cases": len(asked), "asked": asked, "lost": lost,
-        "documents": documents, "subsets": subsets,
-        "made": {method: made[method] for method in left}, "scores": {method: scores[method] for method in left},
+        "documents": documents, "subsets": subsets, "made": {method: made[method] for method in left},
         "cost": {m: cost(made[m]["seconds"], [row["forward"] for row in asked]) for m in left},
     }  # fmt: skip
+
+
+def again(
+    found: dict[str, Any], reader: Reader, data: Path, methods: tuple[str, ...], wanted: Collection[str]
+) -> dict[str, Any]:
+    """What was found, with more measures or more methods on the same answers."""
+    known = {question.id: question for question in islice(questions(data, found["documents"]), found["seen"])}
+    more: dict[str, dict[str, list[float]]] = {method: {} for method in methods}
+    forward, begin = [], time.perf_counter()
+    for n, row in enumerate(found["asked"]):
+        one = case_of(reader, known[row["id"]], n, row["answer"])
+        if one is None:
+            raise ValueError(f"the result file has an answer without the right words: {row['id']}")
+        forward.append(one.case.forward)
+        for method in methods:
+            _add(more[method], judge(one, method, _held(one.case, HELD), wanted))
+        print(f"{found['name']}: {n + 1} of {found['cases']}, {(time.perf_counter() - begin) / (n + 1):.0f} s a case")
+    made = {**found["made"], **{method: {**found["made"].get(method, {}), **more[method]} for method in methods}}
+    costs = {m: cost(values["seconds"], forward) for m, values in more.items() if "seconds" in values}
+    return {**found, "made": made, "cost": {**found["cost"], **costs}}
+
+
+def _add(made: dict[str, list[float]], values: dict[str, float]) -> None:
+    for key, value in values.items():
+        made.setdefault(key, []).append(value)
 
 
 def is_first(scores: np.ndarray, right: int) -> float:
@@ -105,11 +129,11 @@ def _prompt(question: Question) -> Prompt:
     return Prompt(question.text, question.documents, TASK)
 
 
-def right_answer(reader: Reader, question: Question, number: int) -> Answered | None:
-    """What the model answers, where that has the right words in it."""
+def case_of(reader: Reader, question: Question, number: int, answer: str | None = None) -> Answered | None:
+    """The model's answer to a question, or the one that it gave before, where that has the right words in it."""
     prompt = _prompt(question)
-    example = prompt.encoded(reader.model, None, ANSWER)
-    answer = reader.model.read(example.written)
+    example = prompt.encoded(reader.model, answer, ANSWER)
+    answer = answer or reader.model.read(example.written)
     if not says(answer, question.answer):
         return None
     return Answered(question, answer, Case(reader, prompt, example, document_blocks(prompt), number))
@@ -120,18 +144,21 @@ def _held(case: Case, many: int) -> np.ndarray:
     return every_subset(sources) if 2**sources <= many else case.held_apart(many)
 
 
-def judge(found: Answered, method: str, held: np.ndarray, made: dict[str, list[float]]) -> list[float]:
-    """A method's measures on a case are put into `made`; its scores are given back."""
-    case = found.case
-    scores, seconds = case.scores(method)
+def judge(
+    found: Answered, method: str, held: np.ndarray, wanted: Collection[str] = tuple(MEASURES)
+) -> dict[str, float]:
+    """The wanted measures of a method on a case."""
+    case, made = found.case, {}
+    if "words" in wanted:
+        made["words"] = is_first(case.scores(method, found.words)[0], found.question.right)
+    if set(wanted) <= {"words"}:
+        return made
+    scores, made["seconds"] = case.scores(method)
     whole, *less = case.log_p(np.stack([case.everything, top_drop(scores, 1), top_drop(scores, 3)]))
-    made["words"].append(is_first(case.scores(method, found.words)[0], found.question.right))
-    made["first"].append(is_first(scores, found.question.right))
-    made["lds"].append(lds(scores, held, case.log_p(held)))
-    made["top1"].append(float(whole - less[0]))
-    made["top3"].append(float(whole - less[1]))
-    made["seconds"].append(seconds)
-    return [float(score) for score in scores]
+    made["first"] = is_first(scores, found.question.right)
+    made["lds"] = lds(scores, held, case.log_p(held))
+    made["top1"], made["top3"] = (float(whole - value) for value in less)
+    return made
 
 
 def _told(found: Answered) -> dict[str, Any]:
@@ -170,8 +197,9 @@ def _rows(found: dict[str, Any]) -> Iterator[str]:
     if not found["cases"]:
         return
     for method, values, against in ranked(found["made"], "lds", BASE):
-        cells = [shown(interval(values[key])) for key in MEASURES]
-        yield f"| `{method}` | {' | '.join(cells)} | {against} | {found['cost'][method]:.1f} |"
+        cells = [shown(interval(values[key])) if key in values else "–" for key in MEASURES]
+        spent = f"{found['cost'][method]:.1f}" if method in found["cost"] else "–"
+        yield f"| `{method}` | {' | '.join(cells)} | {against} | {spent} |"
 
 
 def _mean(found: dict[str, Any], key: str) -> float:

@@ -160,22 +160,45 @@ def test_ties_are_shared():
 def test_a_table_of_sources(case):
     question = Question("1", QUESTION, "dull", DOCUMENTS, 0, (1,))
     found = sources.Answered(question, ANSWER, case)
-    made = {method: {key: [] for key in [*sources.MEASURES, "seconds"]} for method in ("exact", "leave_one_out")}
-    for method, values in made.items():
-        sources.judge(found, method, case.held_apart(8), values)
+    made = {}
+    for method in ("exact", "leave_one_out"):
+        values = sources.judge(found, method, case.held_apart(8))
+        assert set(values) == {*sources.MEASURES, "seconds"}
+        assert sources.judge(found, method, case.held_apart(8), ["words"]) == {"words": values["words"]}
+        made[method] = {key: [value] for key, value in values.items()}
+    made["cite"] = {"words": [1.0]}  # the rest was not measured
     best = made["leave_one_out"]["top1"][0]
     assert best >= made["exact"]["top1"][0] - 1e-9  # no single document does more harm
     page = sources.section(
         {
             "name": "sources5", "model": "some/tiny", "seen": 2, "cases": 1, "made": made,
             "documents": 3, "subsets": 8, "asked": [sources._told(found)], "lost": {"gae": "out of memory at 9 tokens"},
-            "cost": dict.fromkeys(made, 2.0),
+            "cost": dict.fromkeys(("exact", "leave_one_out"), 2.0),
         }
     )  # fmt: skip
     assert "| `leave_one_out` |" in page
+    assert "| – | – | – | – |  | – |" in page
     assert "1 answers with the right words in them of the first 2 questions" in page
     assert "Of 3 documents there are 8 subsets" in page
     assert "`gae` is not in the table: out of memory" in page
+
+
+def test_more_methods_on_the_same_answers(reader, case, monkeypatch, tmp_path):
+    question = Question("1", QUESTION, "dull", DOCUMENTS, 0, (1,))
+    one = sources.Answered(question, ANSWER, case)
+    held = sources._held(case, sources.HELD)
+    found = {
+        "name": "sources5", "seen": 1, "cases": 1, "documents": 3, "asked": [sources._told(one)],
+        "made": {"exact": {"first": [0.25]}}, "cost": {"exact": 5.0},
+    }  # fmt: skip
+    monkeypatch.setattr(sources, "questions", lambda data, documents: iter([question]))
+    words = sources.again(found, reader, tmp_path, ("exact",), ["words"])
+    assert words["made"]["exact"] == {"first": [0.25], "words": [sources.judge(one, "exact", held)["words"]]}
+    assert words["cost"] == found["cost"]
+    more = sources.again(words, reader, tmp_path, ("leave_one_out",), sources.MEASURES)
+    assert more["made"]["exact"] == words["made"]["exact"]
+    assert more["made"]["leave_one_out"]["lds"] == [sources.judge(one, "leave_one_out", held)["lds"]]
+    assert set(more["cost"]) == {"exact", "leave_one_out"}
 
 
 def test_a_table_of_injections():
