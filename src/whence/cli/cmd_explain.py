@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from pathlib import Path
 from typing import Annotated, Any
@@ -12,6 +11,7 @@ import typer
 from whence.cli.command import Column, Device, Dtype, Font, Model, Remote, Task, Truncate, app, target_of
 from whence.cli.screen import write
 from whence.errors import InputError
+from whence.results.stored import spelled
 
 __all__ = ["explain"]
 
@@ -163,7 +163,7 @@ def _show(exp: Any, *, words: bool, top: int | None, as_json: bool) -> None:
         data = exp.to_dict()
         if words and not isinstance(exp, Trace | Inside):
             data["words"] = [{"text": w.text, "score": w.score} for w in exp.words()]
-        typer.echo(json.dumps(data, ensure_ascii=False, default=str))
+        typer.echo(spelled(data))
         return
     from rich.console import Console
 

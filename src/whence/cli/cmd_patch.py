@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -10,6 +9,7 @@ import typer
 
 from whence.cli.command import Column, Device, Dtype, Font, Remote, Target, Task, app, target_of
 from whence.cli.screen import show, write
+from whence.results.stored import spelled
 
 __all__ = ["patch"]
 
@@ -46,6 +46,6 @@ def patch(
     result = whence.patch(loaded, clean, corrupt, target=target_of(target), **chosen)
     write(result, save, column, font)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
+        typer.echo(spelled(result.to_dict()))
     else:
         show(result)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from whence.cli.command import Column, Device, Dtype, Font, Remote, app
 from whence.cli.screen import show, write
+from whence.results.stored import spelled
 
 __all__ = ["similarity"]
 
@@ -55,7 +55,7 @@ def similarity(
     write(pairs[0], save, column, font)
     if as_json:
         made = [pair.to_dict() for pair in pairs]
-        typer.echo(json.dumps(made[0] if len(b) == 1 else made, ensure_ascii=False, default=str))
+        typer.echo(spelled(made[0] if len(b) == 1 else made))
         return
     for pair in pairs:
         show(pair)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Annotated
 
@@ -10,6 +9,7 @@ import typer
 
 from whence.cli.command import Column, Device, Dtype, Font, Remote, Task, app, target_of
 from whence.cli.screen import write
+from whence.results.stored import spelled
 
 __all__ = ["tcav"]
 
@@ -52,7 +52,7 @@ def tcav(
     )  # fmt: skip
     write(result, save, column, font)
     if as_json:
-        typer.echo(json.dumps(result.to_dict(), ensure_ascii=False, default=str))
+        typer.echo(spelled(result.to_dict()))
         return
     from rich.console import Console
 

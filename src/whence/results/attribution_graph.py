@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,8 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 
 __all__ = ["AttributionGraph", "Edge"]
 
@@ -160,14 +159,13 @@ class AttributionGraph(Drawn):
 
     def _writers(self) -> Writers:
         """The .json is what `load` and viewers of attribution graphs read."""
-        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False)}
+        return {".json": lambda: spelled(self.to_dict())}
 
     @classmethod
     def load(cls, path: str | Path) -> AttributionGraph:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        with reading(path, ".json"):
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __repr__(self) -> str:
         rows, tokens = self.relevance.shape

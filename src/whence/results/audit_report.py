@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import json
 from collections import defaultdict
 from dataclasses import asdict, dataclass, field
 
 from whence.results.conservation import Conservation
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import spelled
 
 __all__ = ["Audit", "AuditRow"]
 
@@ -68,7 +68,7 @@ class Audit(Drawn):
         return sorted(made, key=lambda row: -(abs(row.absorbed) + abs(row.leak)))
 
     def _writers(self) -> Writers:
-        return {".json": lambda: json.dumps(asdict(self), ensure_ascii=False, indent=1)}
+        return {".json": lambda: spelled(asdict(self), indent=1)}
 
     def __str__(self) -> str:
         lines = [f"{self.model}, recipe {self.recipe}, target {self.target}", str(self.conservation), ""]

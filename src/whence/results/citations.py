@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 from whence.results.trace import Trace
 
 __all__ = ["Citations", "CitedSentence", "Statement", "shares_of"]
@@ -137,14 +136,13 @@ class Citations(Drawn):
         )
 
     def _writers(self) -> Writers:
-        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
+        return {".json": lambda: spelled(self.to_dict())}
 
     @classmethod
     def load(cls, path: str | Path) -> Citations:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        with reading(path, ".json"):
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name!r} {share:.0%}" for name, share in self.top(2))

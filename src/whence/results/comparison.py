@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,8 +10,8 @@ from typing import Any, overload
 from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.explanation import Explanation
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 
 __all__ = ["Comparison"]
 
@@ -74,14 +73,13 @@ class Comparison(Drawn, Sequence[Explanation]):
         return cls(tuple(Explanation.from_dict(part) for part in data["explanations"]))
 
     def _writers(self) -> Writers:
-        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
+        return {".json": lambda: spelled(self.to_dict())}
 
     @classmethod
     def load(cls, path: str | Path) -> Comparison:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        with reading(path, ".json"):
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __repr__(self) -> str:
         return f"<Comparison of {', '.join(self.methods)} for {', '.join(map(repr, self.targets))}>"

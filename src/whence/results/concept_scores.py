@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from statistics import fmean, stdev
@@ -12,6 +11,7 @@ from typing import Any
 
 from whence.errors import InputError, UnknownNameError
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 
 __all__ = ["TCAV", "LayerScore"]
 
@@ -182,10 +182,7 @@ class TCAV(Drawn):
         return cls(layers=layers, **values)
 
     def _writers(self) -> Writers:
-        return {".json": self._json, ".csv": self._csv}
-
-    def _json(self) -> str:
-        return json.dumps(self.to_dict(), ensure_ascii=False, default=str, indent=1)
+        return {".json": lambda: spelled(self.to_dict(), indent=1), ".csv": self._csv}
 
     def _csv(self) -> str:
         fixed = {"target": self.target, "concept": self.concept, "counter": self.counter, "examples": self.examples}
@@ -199,7 +196,8 @@ class TCAV(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> TCAV:
         """Read what `save` wrote as .json."""
-        return cls.from_dict(json.loads(Path(path).read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __repr__(self) -> str:
         shown = ", ".join(f"{la.label}: {la.score:.2f}{la.stars}" for la in self.layers)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import Any
 
 from whence.errors import InputError, UnknownNameError
 from whence.results.showing import Drawn, Writers, draw
+from whence.results.stored import opened, spelled
 
 __all__ = ["Diagnosis", "Section"]
 
@@ -83,15 +83,13 @@ class Diagnosis(Drawn):
         return cls(data["model"], data["examples"], sections, data["stamp"])
 
     def _writers(self) -> Writers:
-        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, indent=1, default=str)}
+        return {".json": lambda: spelled(self.to_dict(), indent=1)}
 
     @classmethod
     def load(cls, path: str | Path) -> Diagnosis:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        if path.suffix.lower() != ".json":
-            raise InputError(f"can't read {path.name!r}: save as .json to load again")
-        return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __str__(self) -> str:
         return str(draw(self, "md"))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
@@ -11,11 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from whence.errors import InputError, UnknownNameError
+from whence.errors import UnknownNameError
 from whence.results import evaluation_files as files
 from whence.results.bootstrap import Estimate, difference, estimate, means
 from whence.results.measured import Axis, Measured
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened
 
 __all__ = ["Curve", "Difference", "Evaluation"]
 
@@ -193,10 +193,8 @@ class Evaluation(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        if path.suffix.lower() != ".json":
-            raise InputError(f"can't read {path.name!r}: save as .json to load again")
-        return files.from_dict(cls, json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return files.from_dict(cls, data)
 
     def __rich__(self) -> Any:
         return files.rich_table(self)

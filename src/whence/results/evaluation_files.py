@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,6 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.extras import need_parquet
 from whence.results.measured import Axis, Measured
+from whence.results.stored import spelled
 
 if TYPE_CHECKING:
     from whence.results.evaluation import Evaluation
@@ -161,7 +161,7 @@ def _parquet(result: Evaluation) -> bytes:
 
 
 WRITERS: dict[str, Any] = {
-    ".json": lambda result: json.dumps(to_dict(result), ensure_ascii=False, default=str),
+    ".json": lambda result: spelled(to_dict(result)),
     ".csv": _csv,
     ".md": markdown,
     ".txt": lambda result: text(result) + "\n",

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import base64
 import io
-import json
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from dataclasses import asdict, fields
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,16 +16,15 @@ from whence import cancel
 from whence.errors import InputError
 from whence.results.conservation import Conservation
 from whence.results.prediction import Part, Prediction
-from whence.results.reading import reading
+from whence.results.stored import opened, packed, spelled
 from whence.results.verdict import verdict
 
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["from_dict", "load", "opened", "to_dict", "to_json", "to_npz", "to_wire"]
+__all__ = ["from_dict", "load", "to_dict", "to_json", "to_npz", "to_wire"]
 
 FORMAT = 2
-T = TypeVar("T")
 
 
 def to_dict(exp: Explanation) -> dict[str, Any]:
@@ -68,7 +66,7 @@ def from_dict(cls: type[Explanation], data: dict[str, Any], image: np.ndarray | 
 
 
 def to_json(exp: Explanation) -> str:
-    return json.dumps(to_dict(exp), ensure_ascii=False, default=str)
+    return spelled(to_dict(exp))
 
 
 def to_wire(exp: Explanation) -> dict[str, Any]:
@@ -118,25 +116,11 @@ def _from_data_url(text: str) -> np.ndarray:
 
 
 def to_npz(exp: Explanation) -> bytes:
-    meta = json.dumps({**to_dict(exp), "scores": []}, ensure_ascii=False, default=str)
-    arrays: Any = {"scores": exp.scores, "meta": np.array(meta)} | (
-        {"image": exp.image} if exp.image is not None else {}
-    )
-    file = io.BytesIO()
-    np.savez_compressed(file, **arrays)
-    return file.getvalue()
+    image = {} if exp.image is None else {"image": exp.image}
+    return packed({**to_dict(exp), "scores": []}, {"scores": exp.scores, **image})
 
 
-def load(cls: type[Explanation], path: Path) -> Explanation:
-    return opened(path, lambda data, image: from_dict(cls, data, image))
-
-
-def opened(path: Path, made: Callable[[dict[str, Any], np.ndarray | None], T]) -> T:
-    """What `made` makes of the values and the image in a file that `save` wrote. Any other file is refused."""
-    with reading(path, ".json", ".npz"):
-        if path.suffix.lower() == ".json":
-            return made(json.loads(path.read_text(encoding="utf-8")), None)
-        with np.load(path, allow_pickle=False) as data:
-            meta = json.loads(str(data["meta"]))
-            image = data["image"] if "image" in data.files else None
-            return made({**meta, "scores": data["scores"]}, image)
+def load(cls: type[Explanation], path: str | Path) -> Explanation:
+    with opened(path, ".json", ".npz") as (data, arrays):
+        image = arrays.pop("image", None)
+        return from_dict(cls, {**data, **arrays}, image)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -16,8 +14,8 @@ from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
 from whence.results.prediction import Prediction
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, packed, spelled
 
 __all__ = ["Inside", "Scores"]
 
@@ -147,46 +145,40 @@ class Inside(Drawn):
 
     def _writers(self) -> Writers:
         return {
-            ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
+            ".json": lambda: spelled(self.to_dict()),
             ".npz": self._to_npz,
         }
 
     def _to_npz(self) -> bytes:
-        arrays: Any = {"meta": np.array(json.dumps(self._meta(), ensure_ascii=False, default=str))}
+        arrays: dict[str, np.ndarray] = {}
         for name in ("scores", "by_token"):
             for place, held in getattr(self, name).items():
                 rows = {f"{name}/{place}": held} if isinstance(held, np.ndarray) else {}
                 arrays |= rows or {f"{name}/{place}/{n}": row for n, row in enumerate(held)}
         if self.inputs.image is not None:
             arrays["image"] = self.inputs.image
-        file = io.BytesIO()
-        np.savez_compressed(file, **arrays)
-        return file.getvalue()
+        return packed({**self._meta(), "scores": {}, "by_token": {}}, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> Inside:
         """Read what `save` wrote as .json or .npz."""
-        path = Path(path)
-        with reading(path, ".json", ".npz"):
-            if path.suffix.lower() == ".json":
-                return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-            with np.load(path, allow_pickle=False) as data:
-                return cls._from_npz(data)
-
-    @classmethod
-    def _from_npz(cls, data: Any) -> Inside:
-        held: dict[str, dict[str, Any]] = {"scores": {}, "by_token": {}}
-        for key in data.files:
-            name, _, rest = key.partition("/")
-            place, _, row = rest.partition("/")
-            if name in held:
-                held[name][place] = (*held[name].get(place, ()), data[key]) if row else data[key]
-        image = data["image"] if "image" in data.files else None
-        return cls.from_dict({**json.loads(str(data["meta"])), **held}, image)
+        with opened(path, ".json", ".npz") as (data, arrays):
+            image = arrays.pop("image", None)
+            return cls.from_dict({**data, **_placed(arrays)}, image)
 
     def __repr__(self) -> str:
         shapes = "; ".join(f"{place} {_shape(held)}" for place, held in self.scores.items())
         return f"<Inside of {self.target!r} by {self.method}, {len(self.layers)} layers: {shapes}>"
+
+
+def _placed(arrays: Mapping[str, np.ndarray]) -> dict[str, dict[str, Any]]:
+    """Arrays of an .npz by what they are and where: those of a place with rows of several lengths as a tuple."""
+    held: dict[str, dict[str, Any]] = {}
+    for key, array in arrays.items():
+        name, place, *row = key.split("/", 2)
+        places = held.setdefault(name, {})
+        places[place] = (*places.get(place, ()), array) if row else array
+    return held
 
 
 def _frozen(held: Any) -> Scores:

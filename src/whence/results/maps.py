@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.results.inside import Inside
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, packed
 
 __all__ = ["AttentionMaps"]
 
@@ -85,21 +84,20 @@ class AttentionMaps(Drawn):
 
     def _npz(self) -> bytes:
         names = ("streams", "tokens", "decoder_tokens", "text", "stamp", "in_parts")
-        meta = json.dumps({n: getattr(self, n) for n in names}, ensure_ascii=False, default=str)
-        arrays: Any = {f"layer{n}": m for n, m in enumerate(self.maps)} | {"meta": np.array(meta)}
+        arrays = {f"layer{n}": m for n, m in enumerate(self.maps)}
         arrays |= {f"relevance{n}": row for n, row in enumerate(self.relevance)}
-        file = io.BytesIO()
-        np.savez_compressed(file, **arrays)
-        return file.getvalue()
+        return packed({n: getattr(self, n) for n in names}, arrays)
 
     @classmethod
     def load(cls, path: str | Path) -> AttentionMaps:
-        with np.load(path, allow_pickle=False) as data:
-            meta = json.loads(str(data["meta"]))
-            maps, relevance = (_numbered(data, name) for name in ("layer", "relevance"))
-        for name in ("streams", "tokens", "decoder_tokens"):
-            meta[name] = tuple(meta[name])
-        return cls(maps=maps, relevance=relevance, **meta)
+        """Read what `save` wrote as .npz."""
+        with opened(path, ".npz") as (meta, arrays):
+            maps, relevance = (_numbered(arrays, name) for name in ("layer", "relevance"))
+            if not maps:
+                raise InputError(f"{Path(path).name!r} holds no attention")
+            for name in ("streams", "tokens", "decoder_tokens"):
+                meta[name] = tuple(meta[name])
+            return cls(maps=maps, relevance=relevance, **meta)
 
     def __repr__(self) -> str:
         shapes = ", ".join(sorted({"×".join(map(str, m.shape)) for m in self.maps}))
@@ -107,7 +105,7 @@ class AttentionMaps(Drawn):
         return f"<AttentionMaps of {len(self.tokens)} tokens: {len(self)} layers, heads×queries×keys {shapes}{lacking}>"
 
 
-def _numbered(data: Any, name: str) -> tuple[np.ndarray, ...]:
+def _numbered(arrays: dict[str, np.ndarray], name: str) -> tuple[np.ndarray, ...]:
     """name0, name1, … of a file."""
-    count = sum(key.startswith(name) for key in data.files)
-    return tuple(data[f"{name}{n}"] for n in range(count))
+    count = sum(key.startswith(name) for key in arrays)
+    return tuple(arrays[f"{name}{n}"] for n in range(count))

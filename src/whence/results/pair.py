@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -14,8 +12,8 @@ from whence.errors import InputError
 from whence.results import explanation_files as files
 from whence.results.conservation import Conservation
 from whence.results.explanation import Explanation
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, packed, spelled
 from whence.results.units import Units, groups_of
 
 __all__ = ["Pair"]
@@ -171,32 +169,19 @@ class Pair(Drawn):
         )
 
     def _writers(self) -> Writers:
-        return {
-            ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
-            ".npz": self._to_npz,
-        }
-
-    def _to_npz(self) -> bytes:
-        arrays: Any = {
-            "matrix": self.matrix,
-            "meta": np.array(json.dumps(self._meta(), ensure_ascii=False, default=str)),
-        }
         sides = {"left": self.left.image, "right": self.right.image}
-        arrays |= {f"image_{name}": image for name, image in sides.items() if image is not None}
-        file = io.BytesIO()
-        np.savez_compressed(file, **arrays)
-        return file.getvalue()
+        images = {f"image_{name}": image for name, image in sides.items() if image is not None}
+        return {
+            ".json": lambda: spelled(self.to_dict()),
+            ".npz": lambda: packed(self._meta(), {"matrix": self.matrix, **images}),
+        }
 
     @classmethod
     def load(cls, path: str | Path) -> Pair:
         """Read what `save` wrote as .json or .npz."""
-        path = Path(path)
-        with reading(path, ".json", ".npz"):
-            if path.suffix.lower() == ".json":
-                return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
-            with np.load(path, allow_pickle=False) as data:
-                images = {name.removeprefix("image_"): data[name] for name in data.files if name.startswith("image_")}
-                return cls.from_dict({**json.loads(str(data["meta"])), "matrix": data["matrix"]}, images)
+        with opened(path, ".json", ".npz") as (data, arrays):
+            images = {name.removeprefix("image_"): image for name, image in arrays.items() if name != "matrix"}
+            return cls.from_dict({**data, **arrays}, images)
 
     def __repr__(self) -> str:
         size = f"{self.matrix.shape[0]} × {self.matrix.shape[1]}"

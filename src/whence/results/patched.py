@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -10,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 
 __all__ = ["Patching", "pearson"]
 
@@ -176,14 +175,13 @@ class Patching(Drawn):
         return cls(effects=_array(data["effects"]), truth=truth, **given)
 
     def _writers(self) -> Writers:
-        return {".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str)}
+        return {".json": lambda: spelled(self.to_dict())}
 
     @classmethod
     def load(cls, path: str | Path) -> Patching:
         """Read what `save` wrote as .json."""
-        path = Path(path)
-        with reading(path, ".json"):
-            return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
+        with opened(path, ".json") as (data, _):
+            return cls.from_dict(data)
 
     def __repr__(self) -> str:
         best = ", ".join(f"{name} {effect:+.3g}" for name, effect in self.top(2))

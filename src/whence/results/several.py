@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any, Generic, SupportsIndex, TypeVar, overload
 
 from whence.errors import InputError
 from whence.results.explanation import Explanation
-from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, spelled
 
 __all__ = ["Several"]
 
@@ -40,14 +39,12 @@ class Several(list[T], Drawn, Generic[T]):
 
     def _json(self) -> str:
         held = [None if one is None else _known(one).to_dict() for one in self]
-        return json.dumps({"format": FORMAT, "several": held}, ensure_ascii=False, default=str)
+        return spelled({"format": FORMAT, "several": held})
 
     @classmethod
     def load(cls, path: str | Path) -> Several[Explanation]:
         """Read the explanations that `save` wrote as .json."""
-        path = Path(path)
-        with reading(path, ".json"):
-            data = json.loads(path.read_text(encoding="utf-8"))
+        with opened(path, ".json") as (data, _):
             if not isinstance(data, dict) or "several" not in data:
                 raise InputError(
                     "this file holds no list of explanations; read a single one with whence.Explanation.load, those of "

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -18,6 +16,7 @@ from whence.results.explanation import Explanation
 from whence.results.hops import Hops, passed_on
 from whence.results.prediction import Prediction
 from whence.results.showing import Drawn, Writers
+from whence.results.stored import opened, packed, spelled
 from whence.results.units import Units, groups_of, tokens_reading, words_among
 
 __all__ = ["Trace"]
@@ -196,26 +195,18 @@ class Trace(Drawn):
         )
 
     def _writers(self) -> Writers:
+        image = {} if self.whole.image is None else {"image": self.whole.image}
         return {
-            ".json": lambda: json.dumps(self.to_dict(), ensure_ascii=False, default=str),
-            ".npz": self._to_npz,
+            ".json": lambda: spelled(self.to_dict()),
+            ".npz": lambda: packed(self._meta(), {"scores": self.scores, **image}),
         }
-
-    def _to_npz(self) -> bytes:
-        arrays: Any = {
-            "scores": self.scores,
-            "meta": np.array(json.dumps(self._meta(), ensure_ascii=False, default=str)),
-        }
-        if self.whole.image is not None:
-            arrays["image"] = self.whole.image
-        file = io.BytesIO()
-        np.savez_compressed(file, **arrays)
-        return file.getvalue()
 
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote as .json or .npz."""
-        return files.opened(Path(path), cls.from_dict)
+        with opened(path, ".json", ".npz") as (data, arrays):
+            image = arrays.pop("image", None)
+            return cls.from_dict({**data, **arrays}, image)
 
     def __repr__(self) -> str:
         return f"<Trace of {self.text!r} by {self.whole.method}: {len(self)} × {len(self.whole)}>"

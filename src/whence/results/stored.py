@@ -1,16 +1,27 @@
-"""Files that results were saved to: what is no such file is said in words."""
+"""Results as they are stored: values as JSON, or as an .npz with arrays beside them.
+
+What is no such file is said in words.
+"""
 
 from __future__ import annotations
 
+import io
+import json
 import zipfile
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
+
+import numpy as np
 
 from whence.errors import InputError
 
-__all__ = ["reading"]
+__all__ = ["opened", "packed", "spelled"]
+
+META = "meta"
+"""Where an .npz has the values."""
 
 SMALL, RATIO = 64 * 2**20, 100
 """Bytes that any file may take in memory, and how many times its own size a larger one may."""
@@ -21,15 +32,36 @@ BROKEN = (
 """What reading a file of any content may raise."""
 
 
+def spelled(values: Any, indent: int | None = None) -> str:
+    """Values as JSON; what it does not know becomes text."""
+    return json.dumps(values, ensure_ascii=False, indent=indent, default=str)
+
+
+def packed(values: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
+    """Values and arrays as an .npz."""
+    file = io.BytesIO()
+    np.savez_compressed(file, **{META: np.array(spelled(values))}, **arrays)  # type: ignore[arg-type]
+    return file.getvalue()
+
+
 @contextmanager
-def reading(path: Path, *kinds: str) -> Iterator[None]:
-    """Read a file of one of these suffixes in this block: what fails there is an `InputError` that names the file."""
+def opened(path: str | Path, *kinds: str) -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
+    """The values and the arrays in a file of one of these suffixes.
+
+    What fails in reading it, or in the block, is an `InputError` that names the file.
+    """
+    path = Path(path)
     if path.suffix.lower() not in kinds:
         raise InputError(f"can't read {path.name!r}: save as {' or '.join(kinds)} to load again")
     try:
         if path.suffix.lower() == ".npz":
             _refuse_bomb(path)
-        yield
+            with np.load(path, allow_pickle=False) as file:
+                arrays = {name: file[name] for name in file.files}
+            values = json.loads(str(arrays.pop(META)))
+        else:
+            arrays, values = {}, json.loads(path.read_text(encoding="utf-8"))
+        yield values, arrays
     except InputError:
         raise
     except FileNotFoundError:

@@ -8,10 +8,23 @@ import pytest
 import whence
 from tests.viz import made
 from whence.errors import InputError
-from whence.results import AttributionGraph, Citations, Comparison, Explanation, Inside, Pair, Patching, Trace
+from whence.results import (
+    AttentionMaps,
+    AttributionGraph,
+    Citations,
+    Comparison,
+    Evaluation,
+    Explanation,
+    Inside,
+    Pair,
+    Patching,
+    Trace,
+)
+from whence.results.concept_scores import TCAV
+from whence.results.diagnosis import Diagnosis
 
 EXACT = [Explanation, Trace, Pair, Inside]
-KINDS = [*EXACT, Patching, AttributionGraph, Citations, Comparison]
+KINDS = [*EXACT, Patching, AttributionGraph, Citations, Comparison, Evaluation, TCAV, Diagnosis]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -31,7 +44,7 @@ def test_a_file_of_anything_else(kind, content, tmp_path):
         kind.load(str(path))
 
 
-@pytest.mark.parametrize("kind", EXACT)
+@pytest.mark.parametrize("kind", [*EXACT, AttentionMaps])
 def test_arrays_of_anything_else(kind, tmp_path):
     path = tmp_path / "x.npz"
     path.write_bytes(b"PK\x03\x04 no archive")
