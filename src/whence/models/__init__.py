@@ -16,6 +16,7 @@ inspecting  what a module says of itself
 from whence.core.batch import Source
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example, Features
-from whence.models.loading import BUNDLED, load
+from whence.models.from_files import BUNDLED
+from whence.models.loading import load
 
 __all__ = ["BUNDLED", "AbstractAdapter", "Example", "Features", "Source", "load"]

@@ -13,7 +13,8 @@ from whence.models import doors
 from whence.models.adapter import AbstractAdapter
 from whence.models.choosing import ImageMatcher
 from whence.models.embedding import TASK, Embeds, TextSide
-from whence.models.loading import BUNDLED, load
+from whence.models.from_files import BUNDLED
+from whence.models.loading import load
 from whence.models.tasks import kind_of
 
 __all__ = ["embedder_of"]

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import struct
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, suppress
-from importlib import resources
+from collections.abc import Sequence
 from pathlib import Path
 from pickle import UnpicklingError
 from types import SimpleNamespace
@@ -16,29 +14,20 @@ import torch
 from safetensors import SafetensorError
 from torch import nn
 
-from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError, nearest
-from whence.extras import need
+from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
 from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
+from whence.models.from_files import AUTO, BUNDLED, KNOWN, Reading, companion_of, first_line, from_files
 from whence.models.plain import PlainModule
-from whence.models.reaching import at_once, why_not
-from whence.models.tasks import TASKS, kind_of
+from whence.models.reaching import at_once
+from whence.models.tasks import kind_of
 
-__all__ = ["AUTO", "BUNDLED", "load"]
-
-BUNDLED = ("sentiment", "digits", "tones", "shapes")
-"""Models that come with the package."""
+__all__ = ["load"]
 
 DTYPES = {"float32": torch.float32, "bfloat16": torch.bfloat16, "float16": torch.float16, "float64": torch.float64}
 
 NAMED = ("text-classification", "token-classification", "image-classification")
 """Tasks with an output for each class, as many as the configuration says."""
-
-KNOWN = (*TASKS, embedding.TASK)
-"""What `task=` may be."""
-
-AUTO = "auto"
-"""The device that is all of them: accelerate spreads the weights, over the disk if need be."""
 
 
 def load(
@@ -96,37 +85,37 @@ def load(
             "(module, tokenizer)"
         )
     try:
-        read = (device, _dtype(dtype), revision, trust_remote_code, allow_missing, allow_pickle)
-        return _named(str(model), task, read, options)
+        how = Reading(device, _dtype(dtype), revision, trust_remote_code, allow_missing, allow_pickle)
+        return _named(str(model), task, how, options)
     except (json.JSONDecodeError, struct.error, SafetensorError, UnpicklingError) as error:
-        raise ModelError(f"{str(model)!r} has a file that can't be read: {_first_line(error)}") from error
+        raise ModelError(f"{str(model)!r} has a file that can't be read: {first_line(error)}") from error
 
 
 @at_once(BUNDLED)
-def _named(name: str, task: str | None, read: tuple[Any, ...], options: dict[str, Any]) -> AbstractAdapter:
+def _named(name: str, task: str | None, how: Reading, options: dict[str, Any]) -> AbstractAdapter:
     """What a folder or a repository holds: an adapter, an embedder, or a model."""
-    device, dtype, revision, trust, _, _ = read
+    revision = how.revision
     if revision is not None and (name in BUNDLED or Path(name).expanduser().exists()):
         raise InputError(f"revision={revision!r} is one of a repository of the hub, and {name!r} is here: leave it out")
     files = _adapter_in(name)
     if files is not None:
-        return _adapted(files, task, read, options)
+        return _adapted(files, task, how, options)
     is_local = Path(name).expanduser().is_dir()
     if not (is_local and task is None and doors.has_sentence_modules(name)):
         try:
-            found, kind, source, hub = _from_files(name, task, *read)
+            found, kind, source, hub = from_files(name, task, how)
             if kind is embedding.TextEncoder:
                 options = {**options, "saved": doors.saved_beside(source, revision)}
-            return _made(kind, found, _companion(kind, source, hub, name), name, options)
+            return _made(kind, found, companion_of(kind, source, hub, name), name, options)
         except ModelError as error:
             # What a repository of the hub holds is asked only where it is no model: each question is a wait.
             files = doors.adapter_files(name, revision) if isinstance(error, ModelNotFoundError) else None
             if files is not None:
-                return _adapted(files, task, read, options)
+                return _adapted(files, task, how, options)
             if is_local or task is not None or not doors.has_sentence_modules(name, revision):
                 raise
-    doors.refuse_unsafe_modules(name, revision, trust)
-    module: Any = sentences.opened(name, device, dtype, revision, trust)
+    doors.refuse_unsafe_modules(name, revision, how.trust_remote_code)
+    module: Any = sentences.opened(name, how.device, how.dtype, revision, how.trust_remote_code)
     kind = sentences.SentenceEmbedder
     return kind(module, module.tokenizer, name=name, **_fitting(kind, options))
 
@@ -138,21 +127,16 @@ def _adapter_in(name: str) -> doors.AdapterFiles | None:
     return doors.adapter_files(name) if alone else None
 
 
-def _adapted(
-    files: doors.AdapterFiles, task: str | None, read: tuple[Any, ...], options: dict[str, Any]
-) -> AbstractAdapter:
+def _adapted(files: doors.AdapterFiles, task: str | None, how: Reading, options: dict[str, Any]) -> AbstractAdapter:
     """The model that an adapter is for, with the adapter, and what reads for either of them."""
-    device, dtype, _, trust, allow_missing, allow_pickle = read
-    base, kind, source, hub = _from_files(
-        files.base, task or files.task, device, dtype, files.base_revision, trust, allow_missing, allow_pickle, files
-    )
+    how = how._replace(revision=files.base_revision)
+    base, kind, source, hub = from_files(files.base, task or files.task, how, files)
     module = doors.with_adapter(base, files)
     try:
-        companion = _companion(
-            kind, files.source, {"revision": files.revision, "trust_remote_code": trust}, files.source
-        )
+        own = {"revision": files.revision, "trust_remote_code": how.trust_remote_code}
+        companion = companion_of(kind, files.source, own, files.source)
     except ModelError:  # it came without one: that of the model
-        companion = _companion(kind, source, hub, files.base)
+        companion = companion_of(kind, source, hub, files.base)
     return _made(kind, module, companion, files.source, options)
 
 
@@ -230,7 +214,7 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[
         return PlainModule(module, **_fitting(PlainModule, options))
     if isinstance(companion, (str, Path)):
         hub = {"revision": None, "trust_remote_code": False}
-        companion = _companion(kind[1], str(companion), hub, str(companion))
+        companion = companion_of(kind[1], str(companion), hub, str(companion))
     _check_companion(kind[1], companion)
     return _made(kind[1], module, companion, str(getattr(config, "_name_or_path", "") or ""), options)
 
@@ -295,185 +279,3 @@ def _unwrapped(module: nn.Module) -> nn.Module:
         if not isinstance(inner, nn.Module):
             return module
         module = inner
-
-
-def _from_files(
-    name: str,
-    task: str | None,
-    device: Any,
-    dtype: torch.dtype,
-    revision: str | None,
-    trust_remote_code: bool,
-    allow_missing: bool,
-    allow_pickle: bool,
-    adapter: doors.AdapterFiles | None = None,
-) -> tuple[nn.Module, type[AbstractAdapter], str, dict[str, Any]]:
-    """The module, its kind, where its files are and how they are read. What an `adapter` brings is not missing."""
-    import transformers
-
-    packed = doors.gguf_in(name)
-    source = _location(name) if packed is None else packed[0]
-    options = {"revision": revision, "trust_remote_code": trust_remote_code}
-    options |= {} if packed is None else {"gguf_file": packed[1]}
-    sizes: dict[str, Any] = {"device_map": AUTO} if device == AUTO else {}
-    if device == AUTO:
-        need("accelerate", "", f"device={AUTO!r}")
-    if not allow_pickle:
-        _refuse_pickled(source, name, options)
-    # None: safetensors where there are some, else .bin, read with weights_only.
-    safe = None if allow_pickle else packed is None
-    try:
-        config = transformers.AutoConfig.from_pretrained(source, **options)
-        if adapter is not None and adapter.labels not in (None, config.num_labels):
-            sizes |= {"num_labels": adapter.labels, "ignore_mismatched_sizes": True}  # of a head that is replaced
-        if packed is not None and not config.architectures:  # llama.cpp does not say, and runs models that write
-            task = task or ("text2text-generation" if config.is_encoder_decoder else "text-generation")
-        auto, kind = _auto_class(config, task, name)
-        if task is not None and not _offers(getattr(transformers, auto), config):
-            held = ", ".join(config.architectures or [type(config).__name__])
-            raise ModelError(
-                f"{name!r} holds {held}, of which transformers has no kind for task={task!r}: leave task= out, or pass "
-                "another"
-            )
-        with _quiet():
-            module, info = getattr(transformers, auto).from_pretrained(
-                source, dtype=dtype, use_safetensors=safe, output_loading_info=True, **sizes, **options
-            )
-    except (OSError, ValueError) as error:
-        raise _not_loaded(name, error) from error
-    lacking = {*info.get("missing_keys", ()), *(key for key, *_ in info.get("mismatched_keys", ()))}
-    missing = sorted(n for n in lacking - set(adapter.weights if adapter else ()) if not n.startswith(kind.unread))
-    if missing and not allow_missing:
-        raise ModelError(
-            f"{name!r} has no weights for {_some(missing)} of {type(module).__name__}: they would be random numbers, "
-            "and others each time. Fine-tune it first, or pass another task= "
-            f"(one of {', '.join(KNOWN)}), or allow_missing=True"
-        )
-    module = module.eval()
-    if device != AUTO:
-        module = module.to(device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return module, kind, source, options
-
-
-def _offers(auto: Any, config: Any) -> bool:
-    """Whether an auto class of transformers knows what to make of a configuration, by itself or with a model's code."""
-    own = getattr(config, "auto_map", None) or {}
-    return type(config) in auto._model_mapping or auto.__name__ in own
-
-
-def _refuse_pickled(source: str, name: str, options: dict[str, Any]) -> None:
-    """An index of safetensors may name files of any kind, and transformers would read them."""
-    from transformers.utils.hub import cached_file
-
-    try:
-        path = cached_file(source, "model.safetensors.index.json", revision=options["revision"])
-    except (OSError, ValueError):  # there is none; or no model at all, which loading it will say
-        return
-    try:
-        named = set(json.loads(Path(str(path)).read_bytes())["weight_map"].values())
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise ModelError(f"the index of {name!r} can't be read ({type(error).__name__}: {error})") from None
-    other = sorted(str(file) for file in named if not str(file).endswith(".safetensors"))
-    if other:
-        raise ModelError(
-            f"the index of {name!r} names {_some(other)}, and weights are read from .safetensors only: pickled ones "
-            "can run code. Convert it once with model.save_pretrained(folder), then load the folder; or pass "
-            "allow_pickle=True, if you trust its source."
-        )
-
-
-def _some(names: list[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-
-
-@contextmanager
-def _quiet() -> Iterator[None]:
-    """Without the progress bar over weights: it is a line of noise before every answer of the command."""
-    from transformers.utils import logging
-
-    shown = logging.is_progress_bar_enabled()
-    logging.disable_progress_bar()
-    try:
-        yield
-    finally:
-        if shown:
-            logging.enable_progress_bar()
-
-
-def _location(name: str) -> str:
-    if name in BUNDLED:
-        return str(resources.files("whence") / "bundled" / name)
-    path = Path(name).expanduser()
-    if path.is_dir():
-        if not (path / "config.json").is_file():
-            raise ModelNotFoundError(f"the folder {name!r} holds no config.json: save the model with save_pretrained()")
-        return str(path)
-    if path.is_absolute() or name.startswith(("./", "../", "~")):
-        raise ModelNotFoundError(f"no such folder: {name!r}")
-    return name
-
-
-def _auto_class(config: Any, task: str | None, name: str) -> tuple[str, type[AbstractAdapter]]:
-    for architecture in config.architectures or ("",):
-        found = kind_of(architecture, config, task)
-        if found is not None:
-            return found
-    raise ModelError(
-        f"{name!r} does not say what it predicts (architectures: {config.architectures}). "
-        f"Pass task=, one of: {', '.join(KNOWN)}"
-    )
-
-
-def _companion(kind: type[AbstractAdapter], source: str, options: dict[str, Any], name: str) -> Any:
-    import transformers
-
-    reader = {
-        "tokenizer": "AutoTokenizer", "image_processor": "AutoImageProcessor",
-        "feature_extractor": "AutoFeatureExtractor", "processor": "AutoProcessor",
-    }  # fmt: skip
-    try:
-        auto = reader[kind.companion]
-        if kind.kind == "video" and _has_file(source, "video_preprocessor_config.json", options):
-            auto = "AutoVideoProcessor"
-        companion = getattr(transformers, auto).from_pretrained(source, **options)
-        if kind.companion == "tokenizer" and len(companion) <= len(set(companion.all_special_tokens)):
-            raise ValueError("it has no vocabulary")  # what transformers makes of a folder without tokenizer files
-        return companion
-    except (OSError, ValueError, ImportError, KeyError) as error:
-        if kind.tokenizer_will_do:
-            with suppress(OSError, ValueError, ImportError, KeyError):
-                return transformers.AutoTokenizer.from_pretrained(source, **options)
-        what = kind.companion.replace("_", " ")
-        raise ModelError(
-            f"{name!r} has weights but its {what} can't be loaded ({_first_line(error)}). "
-            f"Load both yourself and pass them: whence.load((module, {what.split()[-1]}))"
-        ) from error
-
-
-def _has_file(source: str, name: str, options: dict[str, Any]) -> bool:
-    from transformers.utils.hub import cached_file
-
-    found = cached_file(source, name, revision=options["revision"], _raise_exceptions_for_missing_entries=False)
-    return found is not None
-
-
-def _not_loaded(name: str, error: Exception) -> ModelError:
-    message = str(error)
-    if "safetensors" in message:
-        return ModelError(
-            f"{name!r} has no safetensors weights, and pickled weights can run code. Convert it once with "
-            "model.save_pretrained(folder), then load the folder; or pass allow_pickle=True, if you trust its source."
-        )
-    if "trust_remote_code" in message:
-        return ModelError(
-            f"{name!r} brings its own code. Read it, then pass trust_remote_code=True if you want it to run here."
-        )
-    meant = "" if name in BUNDLED else nearest(name, BUNDLED)
-    return ModelNotFoundError(
-        f"can't load {name!r}{why_not()}: {_first_line(error)}{meant} "
-        f"Pass a hub id, a folder written by save_pretrained(), or a bundled name: {', '.join(BUNDLED)}."
-    )
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0][:300]

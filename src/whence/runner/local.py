@@ -14,8 +14,8 @@ import torch
 
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
+from whence.models.from_files import AUTO
 from whence.models.inspecting import is_spread
-from whence.models.loading import AUTO
 from whence.runner.attempts import died_again, notes
 from whence.runner.encoding import DiedError, channels, child, receive, send
 from whence.runner.manifest import ShardReport
