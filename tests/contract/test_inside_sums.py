@@ -10,7 +10,7 @@ import transformers
 import whence
 from tests import small
 from tests.contract.test_zoo import FAMILIES
-from whence.core.places import inside
+from whence.core.crossing import inside
 from whence.core.recipe import recipes
 from whence.errors import ModelError
 from whence.methods.edges import Edges

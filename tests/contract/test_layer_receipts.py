@@ -8,7 +8,7 @@ import torch
 from tests import small
 from tests.contract.test_zoo import FAMILIES, OTHERS
 from whence.core.batch import Batch
-from whence.core.places import inside
+from whence.core.crossing import inside
 from whence.core.recipe import recipes
 from zoo.build import build
 from zoo.check import Questions

@@ -9,7 +9,8 @@ import torch
 
 from tests import small
 from whence.core.batch import Batch
-from whence.core.places import KINDS, inside
+from whence.core.crossing import inside
+from whence.core.places import KINDS
 from whence.core.recipe import recipes
 from whence.models.asking import TargetScores
 from whence.models.loading import load

@@ -10,7 +10,7 @@ import torch
 
 import whence
 from tests import small
-from whence.core.places import inside
+from whence.core.crossing import inside
 from whence.core.recipe import recipes
 from whence.errors import InputError, ModelError
 from whence.models.asking import TargetScores

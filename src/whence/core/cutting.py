@@ -19,7 +19,7 @@ from whence.core.batch import Batch
 from whence.core.interception import Change, Interception
 from whence.core.layout import Layout
 from whence.core.memory import planned
-from whence.core.places import PlaceWatch
+from whence.core.place_watch import PlaceWatch
 from whence.core.propagation import Forward, Target, backward, intercepted, run
 from whence.core.recipe import Recipe
 from whence.core.rules import table

@@ -19,7 +19,7 @@ from whence.core.batch import Batch
 from whence.core.interception import Interception
 from whence.core.layout import CannotSplit, Layout
 from whence.core.memory import planned
-from whence.core.places import PlaceWatch
+from whence.core.place_watch import PlaceWatch
 from whence.core.propagation import Forward, Target, intercepted, run
 from whence.core.recipe import recipes
 from whence.core.rules import table

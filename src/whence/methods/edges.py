@@ -22,12 +22,13 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.crossing import Crossing
 from whence.core.cutting import CutRun
 from whence.core.interception import Change
 from whence.core.layout import CannotSplit
 from whence.core.numerics import widened
 from whence.core.overwriting import Frozen, Overwrite, Writing, overwritten
-from whence.core.places import Crossing, Place
+from whence.core.places import Place
 from whence.methods.patching import EDGES, NODES, TRUTH, TwoRuns
 from whence.models.attending import in_the_open
 from whence.models.example import Example

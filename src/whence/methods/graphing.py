@@ -18,8 +18,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.crossing import Crossing, inside
 from whence.core.numerics import wide_of
-from whence.core.places import Crossing, Place, inside
+from whence.core.places import Place
 from whence.core.recipe import Recipe
 from whence.errors import InputError, ModelError
 from whence.methods.propagate import Propagate

@@ -10,8 +10,9 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.crossing import Crossing, inside
 from whence.core.numerics import wide_of
-from whence.core.places import KINDS, Crossing, Place, inside
+from whence.core.places import KINDS, Place
 from whence.core.propagation import At, Propagation
 from whence.errors import InputError, OptionError, nearest
 from whence.methods.method import AbstractMethod

@@ -21,9 +21,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.crossing import Crossing
 from whence.core.interception import Change
 from whence.core.numerics import widened
-from whence.core.places import Crossing, Place
+from whence.core.places import Place
 from whence.methods.edges import Edges
 from whence.methods.patching import EDGES, NODES, PARTWAY, TwoRuns, stacked
 

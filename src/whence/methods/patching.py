@@ -23,12 +23,12 @@ import numpy as np
 import torch
 from torch import Tensor
 
+from whence.core.crossing import Crossing, inside
 from whence.core.gradients import leaves_of
 from whence.core.interception import Change, Leaf
 from whence.core.layout import CannotSplit
 from whence.core.numerics import widened
 from whence.core.overwriting import Overwrite, overwritten
-from whence.core.places import Crossing, inside
 from whence.core.recipe import Recipe, recipes
 from whence.errors import InputError, ModelError, UnknownNameError
 from whence.methods.propagate import DEFAULT_RECIPE
