@@ -19,6 +19,8 @@ own_functions activations and softmaxes that a model brings itself
 interception  the mode that sees every call
 propagation   one forward, one backward
 places        hidden tensors whose relevance is read on the way
+place_watch   the rules and hooks that see them
+crossing      one pass that does
 overwriting   the same places with other values: true patching
 gradients     ordinary gradients at the same places
 relevance     the other currency: rules that carry relevance itself (Chefer)
