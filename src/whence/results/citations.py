@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.percents import percent
 from whence.results.reading import reading
 from whence.results.showing import Drawn, Writers
 from whence.results.trace import Trace
@@ -147,8 +148,8 @@ class Citations(Drawn):
             return cls.from_dict(json.loads(path.read_text(encoding="utf-8")))
 
     def __repr__(self) -> str:
-        best = ", ".join(f"{name!r} {share:.0%}" for name, share in self.top(2))
-        return f"<Citations of {self.answer!r}: {best}, elsewhere {self.elsewhere:.0%}>"
+        best = ", ".join(f"{name!r} {percent(share, 0)}" for name, share in self.top(2))
+        return f"<Citations of {self.answer!r}: {best}, elsewhere {percent(self.elsewhere, 0)}>"
 
 
 def _statement(data: Mapping[str, Any]) -> Statement:
