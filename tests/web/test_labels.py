@@ -174,6 +174,8 @@ def test_labels_have_limits(client, models):
 
 def test_as_many_labels_as_are_allowed_are_parsed(client):
     """The count of values in a body has room for them."""
+    assert Limits(labels=300).items - Limits(labels=0).items == 300
+    assert Limits(labels=300).body_bytes - Limits(labels=0).body_bytes == 300 * 200 * 12
     removed = [n % 64 for n in range(512)]
     body = {"model": "clap", "sound": sound(), "labels": [f"{n}" for n in range(64)], "removed": removed}
     answer = client.post("/api/remove", json=body)
