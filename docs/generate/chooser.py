@@ -10,6 +10,7 @@ from docs.generate.method_pages import GROUPS
 from whence.core.recipe import recipes
 from whence.methods.method import class_of, methods
 from whence.methods.propagate import DEFAULT_RECIPE
+from whence.results.percents import percent
 
 __all__ = ["chooser"]
 
@@ -67,9 +68,9 @@ def chooser() -> str:
             "|---|---|---|---|",
             *rows,
             "",
-            f"In the second column stand the best method and all within {LEVEL:.0%} of it, the fastest first, and "
-            "what `random` scores. It is computed from the result files, not typed: another model or task may turn it "
-            "around. A level field says that the measure can't tell them apart, not that they agree.",
+            f"In the second column stand the best method and all within {percent(LEVEL, 0)} of it, the fastest first, "
+            "and what `random` scores. It is computed from the result files, not typed: another model or task may turn "
+            "it around. A level field says that the measure can't tell them apart, not that they agree.",
             "",
             "## Everything that was measured",
             "",

@@ -9,6 +9,7 @@ from docs.generate.written import DOCS
 from whence.core.recipe import recipes
 from whence.methods.method import methods
 from whence.methods.propagate import DEFAULT_RECIPE
+from whence.results.percents import percent
 
 __all__ = ["figures"]
 
@@ -25,17 +26,17 @@ def figures() -> str:
     values, table = measured(), costs()
     mine = table["methods"][DEFAULT_RECIPE]
     others = ", ".join(f"`{n}` {values['auac'][n]:.2f}" for n in ("gi", "gae", "rollout", "random"))
-    tags = ", ".join(f"`{n}` {values['tag'][n]:.0%}" for n in ("gi", "gae", "rollout"))
-    found = ", ".join(f"`{n}` {values['needle'][n]:.0%}" for n in ("gi", "gae", "rollout"))
+    tags = ", ".join(f"`{n}` {percent(values['tag'][n], 0)}" for n in ("gi", "gae", "rollout"))
+    found = ", ".join(f"`{n}` {percent(values['needle'][n], 0)}" for n in ("gi", "gae", "rollout"))
     rows = [
         f"| **{covered['passed']} of {covered['built']}** | architectures of {covered['maps']} tasks pass every "
         "check | [coverage](coverage.md) |",
         f"| **{values['auac'][DEFAULT_RECIPE]:.2f}** | AUAC of `lrp` over models and tasks; {others} | "
         "[results](results.md) |",
-        f"| **{values['tag'][DEFAULT_RECIPE]:.0%}** | of the relevance is in a planted tag by `lrp`; {tags} | "
+        f"| **{percent(values['tag'][DEFAULT_RECIPE], 0)}** | of the relevance is in a planted tag by `lrp`; {tags} | "
         "[Clever Hans](results.md#clever-hans-with-known-truth) |",
-        f"| **{values['needle'][DEFAULT_RECIPE]:.0%}** | of the needles that a model found are the strongest word by "
-        f"`lrp`; {found} | [language models](results_language.md) |",
+        f"| **{percent(values['needle'][DEFAULT_RECIPE], 0)}** | of the needles that a model found are the strongest "
+        f"word by `lrp`; {found} | [language models](results_language.md) |",
         f"| **{mine['time']:.1f} ×** | the time of a forward pass, with the receipt | [cost](chooser.md) |",
         f"| **{len(methods)}** | methods, {len(recipes)} of them recipes | [methods](methods.md) |",
     ]

@@ -10,6 +10,7 @@ from statistics import fmean
 from typing import Any
 
 from docs.generate.written import ROOT
+from whence.results.percents import percent
 
 __all__ = ["MEASURES", "Measure", "costs", "measured"]
 
@@ -49,7 +50,7 @@ MEASURES = [
     Measure(
         "tag",
         "planted tag",
-        "share of the positive relevance in a tag of {area:.0%} of the picture, which the model was taught to read",
+        "share of the positive relevance in a tag of {area} of the picture, which the model was taught to read",
         "results.md#clever-hans-with-known-truth",
     ),
     Measure("rationale", "rationales", "token F1 with what people underlined in reviews", "results.md", digits=3),
@@ -67,7 +68,7 @@ def _read(name: str) -> dict[str, Any]:
 
 def facts() -> dict[str, Any]:
     """What the meanings of measures mention."""
-    return {"columns": len(_columns()), "area": _read("pets")["hans"]["area"]}
+    return {"columns": len(_columns()), "area": percent(_read("pets")["hans"]["area"], 0)}
 
 
 def measured() -> dict[str, dict[str, float]]:

@@ -29,7 +29,7 @@ def square(page, n: int):
 
 
 def percent(shown) -> float:
-    return float(shown.inner_text().removesuffix(" %"))
+    return float(shown.inner_text().removesuffix("\xa0%"))
 
 
 def test_squares_are_clicked_and_the_probability_moves_beside_what_was_foretold(opened, server):

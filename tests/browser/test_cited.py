@@ -55,7 +55,7 @@ def test_a_sentence_lights_up_what_it_gave_to(opened):
     statements = page.locator(".w-statement")
     assert colour(statements.nth(0)) == ORANGE
     assert colour(statements.nth(1)) == NOTHING
-    expect(statements.nth(0)).to_have_attribute("title", "75 % of it is from this sentence")
+    expect(statements.nth(0)).to_have_attribute("title", "75\xa0% of it is from this sentence")
 
 
 def test_a_click_or_a_key_keeps_it_and_escape_lets_go(opened):

@@ -197,7 +197,7 @@ def test_keys_walk_through_the_tokens_and_numbers_are_spoken(opened):
         page.keyboard.press("ArrowRight")
     focused = page.locator(":focus")
     expect(focused).to_have_text("witty")
-    expect(focused).to_have_attribute("aria-label", "witty: +1.50, place 2 of 8, 25.4 % of all")
+    expect(focused).to_have_attribute("aria-label", "witty: +1.50, place 2 of 8, 25.4\xa0% of all")
     expect(page.get_by_role("tooltip")).to_contain_text("+1.50")
     page.keyboard.press("Tab")
     expect(page.locator(".w-t:focus")).to_have_count(0)

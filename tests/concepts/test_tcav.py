@@ -496,7 +496,7 @@ def test_table_in_words():
     assert text.splitlines()[0] == "target zebra: striped vs dotted"
     assert text.splitlines()[2].split() == "1 0.950 0.071 0.800 to 1.000 0.450 <0.001 0.001 ** 0.50 +3".split()
     assert "hardly tells the concept apart" in text
-    assert "only 25% of the examples" in text
+    assert "only 25\xa0% of the examples" in text
     assert result.at(1) is result.at("blocks.1") is result[0]
     with pytest.raises(UnknownNameError):
         result.at(2)

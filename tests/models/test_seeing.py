@@ -382,7 +382,7 @@ def test_a_region_is_the_mean_over_its_pixels():
         exp = whence.explain(labeller(), PICTURE, target=LABELS["id2label"][index])
         assert exp.target_score == pytest.approx(float(logits[index][best == index].mean()), abs=1e-5)
         share = float((best == index).float().mean())
-        assert exp.target == f"{LABELS['id2label'][index]} over {share:.0%} of the picture"
+        assert exp.target == f"{LABELS['id2label'][index]} over {100 * share:.0f}\xa0% of the picture"
     box = whence.explain(labeller(), PICTURE, target=whence.region("dog", box=(8, 16, 40, 64)))
     assert box.target_score == pytest.approx(float(logits[2, 4:16, 2:10].mean()), abs=1e-5)
     assert box.target == "dog in (8, 16)–(40, 64)"
@@ -390,7 +390,7 @@ def test_a_region_is_the_mean_over_its_pixels():
     mask[16:64, 8:40] = 1
     masked = whence.explain(labeller(), PICTURE, target=whence.region(2, mask=mask))
     np.testing.assert_array_equal(masked.scores, box.scores)
-    assert masked.target == "dog in 25% of the picture"
+    assert masked.target == "dog in 25\xa0% of the picture"
     pixel = whence.explain(labeller(), PICTURE, target=whence.region("dog", box=(9, 17, 10, 18)))  # between the grid's
     assert pixel.target_score == pytest.approx(float(logits[2, 4, 2]), abs=1e-5)
 
@@ -463,7 +463,7 @@ def test_things_with_masks_by_label_and_by_place():
     for target in ("dog", whence.region("dog"), whence.box("dog")):
         exp = whence.explain(model, pixels[0], target=target)
         assert exp.target_score == pytest.approx(float(logits[query, 2]), abs=1e-5)
-        assert exp.target == f"dog, {float(masks[query].float().mean()):.0%} of the picture"
+        assert exp.target == f"dog, {100 * float(masks[query].float().mean()):.0f}\xa0% of the picture"
     inside = torch.zeros(masks.shape[-2:], dtype=torch.bool)
     inside[: masks.shape[-2] // 2, : masks.shape[-1] // 2] = True
     fits = shares[:, 2] * (masks & inside).sum((1, 2)) / (masks | inside).sum((1, 2))

@@ -33,9 +33,9 @@ def test_sentences_have_a_share_of_every_statement():
 def test_text_says_what_came_from_where():
     text = draw(made.citations(), "txt")
     assert "answer: It dates from 1889.[1] It is tall & loved.[2][1]\nIt is green. [no document]" in text
-    assert "   75%  [1] It was <b>built</b> in 1889." in text
-    assert "from none of them: 25% (instructions and layout 20%, the question 5%)" in text
-    assert " 50%  [1] guide <b>" in text
+    assert "   75\xa0%  [1] It was <b>built</b> in 1889." in text
+    assert "from none of them: 25\xa0% (instructions and layout 20\xa0%, the question 5\xa0%)" in text
+    assert " 50\xa0%  [1] guide <b>" in text
 
 
 def test_a_statement_that_nothing_speaks_for_says_so():
@@ -57,7 +57,7 @@ def test_fragments_and_pages_are_escaped():
 def test_the_page_has_everything_without_its_script():
     page = draw(made.citations(), "html")
     assert 'id="document-2"' in page
-    assert re.search(r'href="#document-1" title="guide &lt;b&gt;: 75 % of this statement">1<', page)
+    assert re.search(r'href="#document-1" title="guide &lt;b&gt;: 75\xa0% of this statement">1<', page)
     assert 'class="w-sentence w-marked w-p24" data-document="0" data-sentence="0"' in page
     assert ' style="' not in page, "the policy of the page would refuse it"
     found = json.loads(re.search(r'id="whence-data">(.*?)</script>', page, re.DOTALL)[1])

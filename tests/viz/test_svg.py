@@ -111,7 +111,7 @@ def test_stacked_drawings_stand_beside_and_under_each_other():
     assert [(d.x, d.y) for d in whole.shapes] == [(1, 2), (16, 2), (1, 27)]
 
 
-@pytest.mark.parametrize("text", ["−1.23 against", "±0.02", "by lrp · 98 %", "0.5 × 2 ≥ 1"])
+@pytest.mark.parametrize("text", ["−1.23 against", "±0.02", "by lrp · 98\xa0%", "0.5 × 2 ≥ 1"])
 def test_signs_of_numbers_are_fitted_to_the_room_they_were_given(text):
     svg = to_svg(Drawing(100, 20, (Text(0, 10, text),)))
     assert f'textLength="{measure(text, 12.0):.1f}'.removesuffix(".0") in svg

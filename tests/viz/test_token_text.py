@@ -76,7 +76,7 @@ def test_header_legend_and_receipt_are_there():
         conservation=Conservation(1.0, 1.5, {"bias": 0.5}), prediction=Prediction(("positive",), (1.5,), (0.951,))
     )
     texts = " ".join(s.text for s in viz.tokens(exp).drawing.shapes if isinstance(s, Text))
-    for part in ("positive  +1.5", "by lrp", "95.1%", "−1 against", "for +1", "inputs +1.0000 bias +0.5000"):
+    for part in ("positive  +1.5", "by lrp", "95.1\xa0%", "−1 against", "for +1", "inputs +1.0000 bias +0.5000"):
         assert part in texts
 
 

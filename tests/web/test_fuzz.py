@@ -122,8 +122,12 @@ def sensible(case):
     body = case.body
     for name in ("image", "sound"):
         body.pop(name, None)
-    if body["model"] == "clip":  # has attention, of one side
+    labels = list(dict.fromkeys(f"{n} {label[:9]}".strip() for n, label in enumerate(body.pop("labels", None) or ())))
+    if body["model"] == "clip" and case.operation.path == "/api/attention":  # of one side
         body |= {"text": "a gem", "pair": None}
+    elif body["model"] == "clip":
+        body |= {"image": picture(mode="RGB"), "text": None, "pair": None, "labels": [*labels[:5], "a", "b", "c"]}
+        body["methods"] = [name for name in body.get("methods", ()) if name != "rollout"] or ["gi"]
     elif body["model"] == "digits":
         body |= {"image": picture(colour=len(body.get("text") or "") % 256), "text": None, "pair": None}
     elif body["model"] == "tones":

@@ -187,7 +187,8 @@ def test_files(client, clip, photo, tmp_path, form, start):
 def test_the_document_has_only_what_these_models_can(app):
     document = app.openapi()
     assert "/api/similarity" in document["paths"]
-    assert "/api/explain" not in document["paths"]
+    assert "/api/explain" in document["paths"]  # with labels
+    assert "/api/write" not in document["paths"]
     fields = document["components"]["schemas"]["SimilarityRequest"]["properties"]
     assert fields["pair_image"]["anyOf"][0]["maxLength"] == 20_000 * 4 // 3
 

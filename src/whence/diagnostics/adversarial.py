@@ -17,6 +17,7 @@ from whence.diagnostics.subject import Observed, Subject
 from whence.options import Above, Count, Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
+from whence.results.percents import percent
 
 __all__ = ["Adversarial", "Found"]
 
@@ -259,7 +260,8 @@ def _reading(rows: Sequence[Mapping[str, Any]], epsilon: float) -> str:
         share = joint["jsd"] / MOST
         far = "almost as far as can be" if share > 0.8 else "far" if share > 0.4 else "not far"
         first = (
-            f"For {joint['found']:.0%} of the examples there is another attention, in all layers at once, that keeps "
+            f"For {percent(joint['found'], 0)} of the examples there is another attention, in all layers at once, that "
+            "keeps "
             f"the prediction within {epsilon:g}; it lies {far} from the observed one (mean JSD {joint['jsd']:.3f} of "
             f"at most {MOST:.3f}; {joint['jsd_row']:.3f} in the predicting token's own rows)."
         )

@@ -21,6 +21,7 @@ from whence.models.scoring import Scorer
 from whence.options import Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
+from whence.results.percents import percent
 
 __all__ = ["AttentionAgreement", "Scores", "kendall"]
 
@@ -209,7 +210,8 @@ def _reading(rows: Sequence[Mapping[str, Any]], alpha: float) -> str:
         parts.append(
             f"Against {name}, the mean τ of single heads runs from {tau.min():+.2f} to {tau.max():+.2f} (average "
             f"{tau.mean():+.2f}; furthest from zero: layer {best['layer']} head {best['head']} at {best['tau']:+.2f}), "
-            f"and {significant:.0%} of the correlations are significant where {alpha:.0%} would be by chance."
+            f"and {percent(significant, 0)} of the correlations are significant where {percent(alpha, 0)} would be by "
+            "chance."
         )
     size = np.mean([abs(r["tau"]) for r in heads])
     shared = "little" if size < 0.15 else "a part" if size < 0.5 else "most"

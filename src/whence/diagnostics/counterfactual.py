@@ -17,6 +17,7 @@ from whence.diagnostics.subject import Observed, Subject
 from whence.options import Count
 from whence.progress import track
 from whence.results.diagnosis import Section
+from whence.results.percents import percent
 
 __all__ = ["Counterfactual", "permuted", "uniform"]
 
@@ -160,7 +161,8 @@ def _reading(rows: Sequence[Mapping[str, Any]]) -> str:
         effect = "changes the prediction: what the model computes depends on where it looks"
     text = (
         f"Shuffling the attention of all layers and heads {effect} (median TVD {shuffled['tvd']:.3f}, another class "
-        f"in {shuffled['flips']:.0%} of the cases); uniform attention gives {flat['tvd']:.3f} and {flat['flips']:.0%}. "
+        f"in {percent(shuffled['flips'], 0)} of the cases); uniform attention gives {flat['tvd']:.3f} and "
+        f"{percent(flat['flips'], 0)}. "
         f"The median hides the examples that do depend on it: one in ten moves by {shuffled['tvd_90']:.3f} or more. "
     )
     if layers:

@@ -19,6 +19,7 @@ from whence.errors import InputError, ModelError
 from whence.options import Above, Count, Least, Share
 from whence.progress import track
 from whence.results.diagnosis import Section
+from whence.results.percents import percent
 
 __all__ = ["Guided"]
 
@@ -258,44 +259,45 @@ def _summary(
 
 def _reading(rows: Sequence[Mapping[str, Any]], examples: int, labelled: bool) -> str:
     by = {r["guide"]: r for r in rows}
+    right = {guide: percent(r["accuracy"], 1) for guide, r in by.items()}
     error = 0.5 / np.sqrt(examples)  # of an accuracy near one half, at most
     text = ""
     if "base" in by and "uniform" in by:
         gain = by["base"]["accuracy"] - by["uniform"]["accuracy"]
         if abs(gain) <= 2 * error:
             text = (
-                f"As a guide the model's attention can't be told from uniform weights ({by['base']['accuracy']:.1%} "
-                f"against {by['uniform']['accuracy']:.1%}): either it says nothing about tokens that the words alone "
+                f"As a guide the model's attention can't be told from uniform weights ({right['base']} "
+                f"against {right['uniform']}): either it says nothing about tokens that the words alone "
                 "do not say, or there is too little data to see it. "
             )
         elif gain > 0:
             text = (
-                f"The model's attention guides better than uniform weights ({by['base']['accuracy']:.1%} against "
-                f"{by['uniform']['accuracy']:.1%}): it carries something about which tokens matter that another model "
+                f"The model's attention guides better than uniform weights ({right['base']} against "
+                f"{right['uniform']}): it carries something about which tokens matter that another model "
                 "can use. "
             )
         else:
             text = (
-                f"The model's attention guides worse than uniform weights ({by['base']['accuracy']:.1%} against "
-                f"{by['uniform']['accuracy']:.1%}): whatever it is for, it does not point at the telling words. "
+                f"The model's attention guides worse than uniform weights ({right['base']} against "
+                f"{right['uniform']}): whatever it is for, it does not point at the telling words. "
             )
     if "base" in by and "adversary" in by:
         gap = by["base"]["accuracy"] - by["adversary"]["accuracy"]
         if gap > 2 * error:
             text += (
                 f"The adversary's weights, which give the same predictions inside the model, guide worse "
-                f"({by['adversary']['accuracy']:.1%}): they are no explanation of equal worth. "
+                f"({right['adversary']}): they are no explanation of equal worth. "
             )
         else:
             text += (
                 f"The adversary's weights guide {'no worse' if gap <= 0 else 'not clearly worse'} "
-                f"({by['adversary']['accuracy']:.1%}), so by this test, with this much data, the observed weights "
+                f"({right['adversary']}), so by this test, with this much data, the observed weights "
                 "can't be told from the adversary's. "
             )
     whose = "" if labelled else " The labels are the model's own predictions, so this is about imitating it."
     return text + (
-        f"With {examples} examples an accuracy has a standard error of up to {error:.1%}; the spread over seeds shows "
-        "training and splits alone, not that."
+        f"With {examples} examples an accuracy has a standard error of up to {percent(error, 1)}; the spread over "
+        "seeds shows training and splits alone, not that."
         f"{whose} The network sees single words without context and has the model's own embeddings, which already know "
         "much about the task: a guide can be useful here and still not be what the model itself relies on."
     )

@@ -73,7 +73,7 @@ class Chooser(TextAdapter):
         text = item.get("text")
         if not isinstance(text, str) or not text.strip():
             raise InputError(f"'text' is missing: this model takes {self.reads}")
-        pairs = [self._tokenized(pair, False, truncate) for pair in self._pairs(item, text, texts)]
+        pairs = [self._tokenized(pair, False, truncate) for pair in self.rows_of(item, texts)]
         return self._joined(pairs, texts)
 
     def within_limit(self, example: Example) -> Example:
@@ -89,8 +89,8 @@ class Chooser(TextAdapter):
             raise InputError(f"{self.texts!r} is empty, or has a text that is: there is nothing to choose")
         return tuple(found)
 
-    def _pairs(self, item: Mapping[str, Any], text: str, texts: Sequence[str]) -> list[list[str]]:
-        """What the model reads for each of the texts."""
+    def rows_of(self, item: Mapping[str, Any], texts: Sequence[str]) -> list[list[str]]:
+        """What the model reads for each of the texts: one text, or two."""
         raise NotImplementedError
 
     def _joined(self, read: Sequence[Example], texts: tuple[str, ...]) -> Example:
@@ -142,8 +142,8 @@ class MultipleChoice(Chooser):
     classifies = False
     texts = "choices"
 
-    def _pairs(self, item: Mapping[str, Any], text: str, texts: Sequence[str]) -> list[list[str]]:
-        return [[text, choice] for choice in texts]
+    def rows_of(self, item: Mapping[str, Any], texts: Sequence[str]) -> list[list[str]]:
+        return [[item["text"], choice] for choice in texts]
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         return super().forward(self.laid_out(inputs))
@@ -169,11 +169,11 @@ class TextMatcher(Chooser):
             )
         self._entails = found[0]
 
-    def _pairs(self, item: Mapping[str, Any], text: str, texts: Sequence[str]) -> list[list[str]]:
+    def rows_of(self, item: Mapping[str, Any], texts: Sequence[str]) -> list[list[str]]:
         template = item.get("template", TEMPLATE)
         if not isinstance(template, str) or "{}" not in template:
             raise InputError(f"the template is a text with {{}} for the label, such as {TEMPLATE!r}, not {template!r}")
-        return [[text, template.replace("{}", label)] for label in texts]
+        return [[item["text"], template.replace("{}", label)] for label in texts]
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         laid = self.laid_out(inputs)
@@ -219,6 +219,9 @@ class ImageMatcher(BesidePicture, Chooser):
             )
         labels = self._joined([self.read_label(text, truncate) for text in texts], texts)
         return self._beside(labels, *self._other(item[self.other], truncate))
+
+    def rows_of(self, item: Mapping[str, Any], texts: Sequence[str]) -> list[list[str]]:
+        return [[label] for label in texts]
 
     def read_label(self, text: str, truncate: bool) -> Example:
         """One label. Models that know no mask read the padding too, always as much of it (SigLIP)."""

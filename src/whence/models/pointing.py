@@ -18,6 +18,7 @@ from whence.errors import InputError
 from whence.models.example import Example
 from whence.models.targets import AbstractTarget, Area, Term, View
 from whence.results import Corners
+from whence.results.percents import percent
 
 __all__ = ["DEPTH", "Box", "Region", "Thing", "box", "covered", "overlap", "region", "size_of", "things_in"]
 
@@ -37,7 +38,9 @@ class Thing(NamedTuple):
     """How much of the picture its mask covers."""
 
     def named(self, label: str) -> str:
-        return f"{label} at {self.corners}" if self.corners is not None else f"{label}, {self.share:.0%} of the picture"
+        if self.corners is not None:
+            return f"{label} at {self.corners}"
+        return f"{label}, {percent(self.share, 0)} of the picture"
 
 
 @dataclass(frozen=True)
@@ -250,7 +253,7 @@ def overlap(boxes: Tensor, near: Sequence[float]) -> Tensor:
 
 
 def _percent(area: Area) -> str:
-    return f"{area.count / area.held.size:.0%}"
+    return percent(area.count / area.held.size, 0)
 
 
 def _by(shape: Sequence[int]) -> str:

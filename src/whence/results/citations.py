@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from whence.errors import InputError
+from whence.results.percents import percent
 from whence.results.showing import Drawn, Writers
 from whence.results.stored import opened, spelled
 from whence.results.trace import Trace
@@ -145,8 +146,8 @@ class Citations(Drawn):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:
-        best = ", ".join(f"{name!r} {share:.0%}" for name, share in self.top(2))
-        return f"<Citations of {self.answer!r}: {best}, elsewhere {self.elsewhere:.0%}>"
+        best = ", ".join(f"{name!r} {percent(share, 0)}" for name, share in self.top(2))
+        return f"<Citations of {self.answer!r}: {best}, elsewhere {percent(self.elsewhere, 0)}>"
 
 
 def _statement(data: Mapping[str, Any]) -> Statement:

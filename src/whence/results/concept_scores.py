@@ -10,6 +10,7 @@ from statistics import fmean, stdev
 from typing import Any
 
 from whence.errors import InputError, UnknownNameError
+from whence.results.percents import percent
 from whence.results.showing import Drawn, Writers
 from whence.results.stored import opened, spelled
 
@@ -38,7 +39,7 @@ class LayerScore:
     accuracies: tuple[float, ...]
     """Held-out accuracy of each run's vector; 0.5 is chance."""
     interval: tuple[float, float]
-    """95% confidence interval of the mean score."""
+    """95 % confidence interval of the mean score."""
     p_uncorrected: float
     """Two-sided t test against chance as in the original, which takes runs for independent."""
     p_value: float
@@ -158,7 +159,7 @@ class TCAV(Drawn):
 
     @property
     def summary(self) -> str:
-        known = "" if self.recognised is None else f", {self.recognised:.0%} of them recognised"
+        known = "" if self.recognised is None else f", {percent(self.recognised, 0)} of them recognised"
         return (
             f"{self.examples} examples of the target{known}; {self.runs} vectors per layer from {self.size} + "
             f"{self.size} inputs; activations: {self.pool}"

@@ -11,6 +11,7 @@ import numpy as np
 from whence.errors import InputError
 from whence.extras import need_parquet
 from whence.results.measured import Axis, Measured
+from whence.results.percents import percent
 from whence.results.stored import spelled
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def notes(result: Evaluation) -> list[str]:
     """What the numbers depend on."""
     settings = result.settings
     first = f"{settings.get('model', 'model')}, {len(result)} examples"
-    sure = f"[95 % bootstrap interval over examples, {result.resamples} resamples]"
+    sure = f"[{percent(0.95)} bootstrap interval over examples, {result.resamples} resamples]"
     lines = [f"{first}; {sure}; * best, = can't be told from the best"]
     return lines + [f"{metric}: {result.describe(metric)}" for metric in shown(result)]
 

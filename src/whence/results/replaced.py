@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from whence.results.percents import percent
 from whence.results.prediction import Prediction
 
 __all__ = ["Replacement"]
@@ -65,5 +66,5 @@ class Replacement:
 
 
 def _said(prediction: Prediction) -> str:
-    share = f" ({prediction.probabilities[0]:.1%})" if prediction.probabilities else ""
+    share = f" ({percent(prediction.probabilities[0], 1)})" if prediction.probabilities else ""
     return f"{prediction.label}{share}" if prediction.labels else "no prediction"

@@ -8,10 +8,12 @@ from typing import TYPE_CHECKING, Literal, NamedTuple
 
 import numpy as np
 
+from whence.results.percents import percent
+
 if TYPE_CHECKING:
     from whence.results.explanation import Explanation
 
-__all__ = ["Phrase", "named_scores", "percent", "reasons", "verdict"]
+__all__ = ["Phrase", "named_scores", "reasons", "verdict"]
 
 Kind = Literal["", "said", "target", "for", "against"]
 MOST = 3
@@ -43,7 +45,7 @@ def verdict(exp: Explanation) -> tuple[Phrase, ...]:
     >>> from whence.results import Explanation, Prediction
     >>> said = Prediction(("positive", "negative"), (1.5, 0.0), (0.82, 0.18))
     >>> exp = Explanation(np.array([2.0, 0.1, -0.9]), ("superb", "but", "dull"), "positive", prediction=said)
-    >>> "".join(piece.text for piece in verdict(exp))
+    >>> "".join(piece.text for piece in verdict(exp)).replace("\N{NO-BREAK SPACE}", " ")
     'The model says positive (82 %), mainly because of superb; dull pulls the other way.'
     """
     return (*_prediction(exp), *_reasons(exp), *_note(exp))
@@ -223,16 +225,3 @@ def shown(label: str) -> str:
     """
     bare = label.strip()
     return (bare if any(c.isalnum() for c in bare) else f"“{bare}”") if bare else repr(label)[1:-1]
-
-
-def percent(share: float) -> str:
-    """A share for people: never a 100 % or 0 % that is not one.
-
-    >>> percent(0.824), percent(0.9996), percent(0.0002), percent(1.0)
-    ('82 %', '99.96 %', '0.02 %', '100 %')
-    """
-    for digits in range(5):
-        text = f"{100 * share:.{digits}f}"
-        if 0.0 < float(text) < 100.0 or share in (0.0, 1.0):
-            return f"{text} %"
-    return "more than 99.99 %" if share > 0.5 else "less than 0.01 %"

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from whence.results.percents import percent
 from whence.runner.meter import duration
 from whence.runner.show import opened, tables
 from whence.viz.terminal import printable
@@ -74,7 +75,7 @@ class Summary:
             yield f"\nfor {name}"
             yield from _listed(words)
         if self.conserved:
-            shares = "   ".join(f"{self.conserved[f'{e:g}']:.1%} within {e:g}" for e in EDGES)
+            shares = "   ".join(f"{percent(self.conserved[f'{e:g}'], 1)} within {e:g}" for e in EDGES)
             yield f"\nconservation (relative error)   {shares}   max {self.conserved['max']:.1e}"
         if self.slowest:
             yield "\nslowest rows"

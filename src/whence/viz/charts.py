@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 
@@ -28,7 +28,7 @@ def plain_bars(
     *,
     spreads: Sequence[float] | None = None,
     top: float | None = None,
-    unit: str = "{:.3f}",
+    worded: Callable[[float], str] = "{:.3f}".format,
 ) -> Figure:
     """Horizontal bars, one line each, with ± spread where given."""
 
@@ -47,7 +47,7 @@ def plain_bars(
                 shapes.append(
                     Line(frame.x(abs(value) - spread), y + 7, frame.x(abs(value) + spread), y + 7, FAINT, 1.4)
                 )
-            shapes.append(Text(frame.x(abs(value) + spread) + 6, y + 11, unit.format(value), 10, FAINT))
+            shapes.append(Text(frame.x(abs(value) + spread) + 6, y + 11, worded(value), 10, FAINT))
         return Drawing(width, frame.bottom + 20 + MARGIN, tuple(shapes), title)
 
     return Figure(layout, layout)

@@ -7,6 +7,7 @@ from typing import Any
 
 from whence.results import Citations
 from whence.results.citations import NOTABLE
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz.cards import Card, cards, copies
 from whence.viz.citing import PLAINLY, Said, Sentence, from_none, said, sentences
@@ -62,7 +63,7 @@ def data_of(result: Citations) -> dict[str, Any]:
         ],
         "documents": [round(share, 4) for share in result.documents],
         "rest": {name: round(share, 4) for name, share in result.rest.items()},
-        "says": _headline(from_none(result, " ")),
+        "says": _headline(from_none(result)),
     }
 
 
@@ -71,7 +72,7 @@ def _answer(result: Citations, statements: list[Said]) -> str:
     for n, one in enumerate(statements):
         chips = "".join(
             f'<a class="w-cite" href="#document-{k}" title="{_safe(result.names[k - 1])}: '
-            f'{_percent(one.statement.documents[k - 1])} of this statement">{k}</a>'
+            f'{percent(one.statement.documents[k - 1], 0)} of this statement">{k}</a>'
             for k in one.numbers
         )
         none = f'<span class="w-cite w-nocite" title="{_safe(from_none(one.statement))}">none</span>'
@@ -97,7 +98,7 @@ def _shares(result: Citations) -> str:
     return (
         f'<section class="w-card"><h2><span data-role="shares">Where the answer came from</span></h2>'
         f'<div class="w-columns"><div><h3>Documents</h3><div class="w-sharelist">{"".join(rows)}</div></div>'
-        f'<div><h3 data-share="elsewhere">{_safe(_headline(from_none(result, " ")))}</h3>'
+        f'<div><h3 data-share="elsewhere">{_safe(_headline(from_none(result)))}</h3>'
         f'<div class="w-sharelist w-restlist">{"".join(rest)}</div></div></div></section>'
     )
 
@@ -109,9 +110,8 @@ def _row(chip: str, name: str, share: float, key: str) -> str:
         f'<rect width="100" height="8"/><rect class="w-part" width="{100 * share:.2f}" height="8"/></svg>'
     )
     shown = f'<span class="w-sharename">{chip}<span>{_safe(name)}</span></span>'
-    return (
-        f'<div class="w-share" data-key="{_safe(key)}">{shown}{bar}<span class="w-value">{_percent(share)}</span></div>'
-    )
+    value = f'<span class="w-value">{percent(share, 0)}</span>'
+    return f'<div class="w-share" data-key="{_safe(key)}">{shown}{bar}{value}</div>'
 
 
 def _document(result: Citations, n: int, own: list[Sentence]) -> str:
@@ -124,14 +124,14 @@ def _document(result: Citations, n: int, own: list[Sentence]) -> str:
         made.append(
             f'<span class="w-sentence{mark} {shade(sentence.most, FULL)}" data-document="{n}" data-sentence="{k}" '
             f'tabindex="-1" role="button" aria-pressed="false" '
-            f'title="{_percent(sentence.most)} of a statement">{_safe(read)}</span>'
+            f'title="{percent(sentence.most, 0)} of a statement">{_safe(read)}</span>'
         )
         at = begin + len(read)
     made.append(_safe(text[at:]))
     return (
         f'<article class="w-card w-document" id="document-{n + 1}"><h2><span class="w-cite">{n + 1}</span>'
         f'<span class="w-docname">{_safe(result.names[n])}</span>'
-        f'<span class="w-value" data-share="{n}">{_percent(result.documents[n])}</span></h2>'
+        f'<span class="w-value" data-share="{n}">{percent(result.documents[n], 0)}</span></h2>'
         f'<div class="w-doctext" dir="auto">{"".join(made)}</div></article>'
     )
 
@@ -163,7 +163,7 @@ def table_of(result: Citations) -> Grid:
     heads = ("statement", *(f"[{n}] {name}" for n, name in enumerate(result.names, 1)), *result.rest)
     rows = [(" ".join(one.text.split()), (*one.documents, *one.rest.values())) for one in result.statements]
     rows.append(("the answer", (*result.documents, *result.rest.values())))
-    cells = [(words, *(f"{_percent(share)}" for share in shares)) for words, shares in rows]
+    cells = [(words, *(percent(share, 0) for share in shares)) for words, shares in rows]
     last = len(rows) - 1
     strong = {(last, c) for c in range(len(heads))}
     note = "Shares of what speaks for a statement: documents, and what is no document."
@@ -173,7 +173,3 @@ def table_of(result: Citations) -> Grid:
 @draws(Citations, "tex")
 def tex(result: Citations) -> str:
     return latex(table_of(result), wide=True)
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:.0f} %"

@@ -11,6 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from whence.results import Citations, Statement
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text
 from whence.viz.html import CARD
@@ -90,18 +91,18 @@ def sentences(result: Citations) -> list[list[Sentence]]:
     return made
 
 
-def elsewhere(rest: dict[str, float], gap: str = "") -> str:
-    """What came from no document, in words, the largest first; `gap` stands before a %."""
+def elsewhere(rest: dict[str, float]) -> str:
+    """What came from no document, in words, the largest first."""
     parts = sorted(((share, name) for name, share in rest.items() if share >= 0.005), reverse=True)
-    return ", ".join(f"{PLAINLY.get(name, name)} {100 * share:.0f}{gap}%" for share, name in parts)
+    return ", ".join(f"{PLAINLY.get(name, name)} {percent(share, 0)}" for share, name in parts)
 
 
-def from_none(one: Citations | Statement, gap: str = "") -> str:
+def from_none(one: Citations | Statement) -> str:
     """How much came from no document. Where nothing speaks for a statement, there is nothing to have a share of."""
     if not any(one.documents) and not any(one.rest.values()):
         return "nothing that the model read speaks for it"
-    words = elsewhere(one.rest, gap)
-    return f"from none of them: {100 * one.elsewhere:.0f}{gap}%" + (f" ({words})" if words else "")
+    words = elsewhere(one.rest)
+    return f"from none of them: {percent(one.elsewhere, 0)}" + (f" ({words})" if words else "")
 
 
 @draws(Citations, "txt")
@@ -111,11 +112,11 @@ def plain(result: Citations) -> str:
     for one in said(result):
         lines.append(one.statement.text)
         for source in one.statement.cited:
-            lines.append(f"  {source.share:4.0%}  [{source.document + 1}] {' '.join(source.text.split())}")
+            lines.append(f"  {percent(source.share, 0):>5}  [{source.document + 1}] {' '.join(source.text.split())}")
         lines.append(f"  {from_none(one.statement)}")
     lines.append("")
     pairs = zip(result.names, result.documents, strict=True)
-    lines += [f"{share:4.0%}  [{n}] {name}" for n, (name, share) in enumerate(pairs, 1)]
+    lines += [f"{percent(share, 0):>5}  [{n}] {name}" for n, (name, share) in enumerate(pairs, 1)]
     lines.append(from_none(result))
     return "\n".join(printable(line, keep="\n") for line in lines)
 
@@ -137,8 +138,8 @@ def render(result: Citations) -> Group:
         answer.append(_chips(one), style="bold cyan" if one.numbers else "dim")
     shares = Table(box=None, show_header=False, pad_edge=False, padding=(0, 2, 0, 0))
     for n, (name, share) in enumerate(zip(result.names, result.documents, strict=True), 1):
-        shares.add_row(f"[{n}]".replace("[", r"\["), Text(printable(name)), _bar(share), f"{share:.0%}")
-    shares.add_row("", Text("none of them", style="dim"), _bar(result.elsewhere), f"{result.elsewhere:.0%}")
+        shares.add_row(f"[{n}]".replace("[", r"\["), Text(printable(name)), _bar(share), percent(share, 0))
+    shares.add_row("", Text("none of them", style="dim"), _bar(result.elsewhere), percent(result.elsewhere, 0))
     parts: list[Any] = [Text(printable(result.question), style="bold"), Text(""), answer, Text(""), shares]
     words = elsewhere(result.rest)
     parts += [Text(f"none of them: {words}", style="dim")] if words else []
@@ -173,7 +174,7 @@ def fragment(result: Citations) -> str:
     documents = []
     for n, own in enumerate(sentences(result)):
         name = f"[{n + 1}] {result.names[n]}"
-        share = f'<span style="opacity:.7">{result.documents[n]:.0%}</span>'
+        share = f'<span style="opacity:.7">{percent(result.documents[n], 0)}</span>'
         text = _document(result.texts[n], own)
         documents.append(
             f'<div style="margin-top:.5em"><b>{_safe(name)}</b> {share}'
@@ -192,7 +193,7 @@ def _safe(text: str) -> str:
 
 
 def _statement(one: Said, result: Citations) -> str:
-    tip = [f"{share:.0%} {name}" for name, share in zip(result.names, one.statement.documents, strict=True)]
+    tip = [f"{percent(share, 0)} {name}" for name, share in zip(result.names, one.statement.documents, strict=True)]
     tip.append(from_none(one.statement))
     chips = f'<sup style="color:#2b5fb8">{_safe(_chips(one))}</sup>'
     return f'{_safe(one.gap)}<span title="{_safe("; ".join(tip))}">{_safe(one.statement.text)}{chips}</span>'
@@ -206,6 +207,6 @@ def _document(text: str, own: list[Sentence]) -> str:
         ground = blend(sentence.most, 1.0)
         dress = f' style="background:rgb{ground};color:{contrast_text(ground)};border-radius:2px"'.replace(", ", ",")
         kind = dress if sentence.most >= 0.01 else ""
-        made.append(f'{_safe(text[at:begin])}<span title="{sentence.most:.0%}"{kind}>{_safe(read)}</span>')
+        made.append(f'{_safe(text[at:begin])}<span title="{percent(sentence.most, 0)}"{kind}>{_safe(read)}</span>')
         at = begin + len(read)
     return "".join([*made, _safe(text[at:])])

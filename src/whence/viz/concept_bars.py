@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text as RichText
 
 from whence.results.concept_scores import TCAV, LayerScore
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN, Frame, alike
 from whence.viz.cards import Card, report
@@ -31,7 +32,8 @@ WIDEST = 110.0
 """Pixels of one column at most."""
 CAPTION = "layer, and the held-out accuracy of its concept vectors"
 NOTE = "grey: chance, mean ± standard deviation; grey bars (n.s.) can't be told from it"
-COLUMNS = ("layer", "TCAV", "std", "95% interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
+SURE = percent(0.95)
+COLUMNS = ("layer", "TCAV", "std", f"{SURE} interval", "chance", "p", "p corr.", "", "CAV acc.", "magnitude")
 
 
 @figure_of(TCAV)
@@ -68,7 +70,7 @@ def _column(layer: LayerScore, frame: Frame, x: float, measure: Measure, step: f
     up, down = (frame.y(layer.chance_score + way * layer.chance_std) for way in (1, -1))
     top, beside = frame.y(layer.score), x + bar / 2 + 2
     tip = (
-        f"layer {layer.layer}: {layer.score:.3f} (95% {layer.interval[0]:.3f} to {layer.interval[1]:.3f}), "
+        f"layer {layer.layer}: {layer.score:.3f} ({SURE} {layer.interval[0]:.3f} to {layer.interval[1]:.3f}), "
         f"chance {layer.chance_score:.3f} ± {layer.chance_std:.3f}, corrected p {_p(layer.p_corrected)}"
     )
     name = layer.label if measure(layer.label, 11, False) < step - 4 else "…" + layer.label[-8:]
@@ -171,5 +173,6 @@ def _p(value: float) -> str:
 def _notes(result: TCAV) -> list[str]:
     notes = [f"layer {la.label}: {la.note} (accuracy {la.accuracy:.2f})" for la in result.layers if la.note]
     if result.recognised is not None and result.recognised < 0.5:
-        notes.append(f"the model puts only {result.recognised:.0%} of the examples into the class {result.target!r}")
+        share = percent(result.recognised, 0)
+        notes.append(f"the model puts only {share} of the examples into the class {result.target!r}")
     return notes

@@ -13,6 +13,7 @@ from rich.text import Text
 
 from whence.errors import InputError
 from whence.results.diagnosis import Diagnosis, Section
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz import charts
 from whence.viz.cards import Card, paragraph, report
@@ -98,7 +99,7 @@ def _guided(section: Section) -> dict[str, Figure]:
         [r["accuracy"] for r in section.rows],
         spreads=[r["spread"] for r in section.rows],
         top=1,
-        unit="{:.1%}",
+        worded=lambda value: percent(value, 1),
     )
     return {"accuracy": drawn}
 

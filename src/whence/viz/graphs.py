@@ -10,6 +10,7 @@ from rich.table import Table
 from rich.text import Text as RichText
 
 from whence.results import AttributionGraph, Edge
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz.axes import MARGIN, minus, signed
 from whence.viz.cards import Card, cards, copies
@@ -52,7 +53,7 @@ def said(graph: AttributionGraph, edge: Edge) -> tuple[str, str, str]:
 
 
 def note(graph: AttributionGraph) -> str:
-    kept = f"{min(graph.kept):.0%} of what each layer carries, or more" if graph.kept else "everything"
+    kept = f"{percent(min(graph.kept), 0)} of what each layer carries, or more" if graph.kept else "everything"
     return f"shown: {kept}"
 
 

@@ -46,6 +46,7 @@ SPECIAL = {
     "·": r"\textperiodcentered{}",
     "…": r"\dots{}",
     "–": "--{}",
+    "\N{NO-BREAK SPACE}": "~",
     "␣": r"\textvisiblespace{}",
 }
 """Everything that LaTeX would take for something else."""

@@ -18,7 +18,7 @@ _WIDTHS = {  # Helvetica, Arial and Liberation Sans agree on these
     "'": 191,
     "ijl": 222,
     "|": 260,
-    " !,./:;I[\\]ft": 278,
+    " \N{NO-BREAK SPACE}!,./:;I[\\]ft": 278,
     "()-r`": 333,
     "{}": 334,
     '"': 355,
@@ -51,7 +51,7 @@ _WIDTHS = {  # Helvetica, Arial and Liberation Sans agree on these
     "–": 556,
 }
 _TABLE = {char: width for chars, width in _WIDTHS.items() for char in chars}
-_SURE = frozenset(char for char in _TABLE if char.isascii() or char in "−±×÷·’‘“”²³≤≥…–—")
+_SURE = frozenset(char for char in _TABLE if char.isascii() or char in "\N{NO-BREAK SPACE}−±×÷·’‘“”²³≤≥…–—")
 _SCRIPTS = (("HEBREW", 580), ("ARABIC", 540), ("CYRILLIC CAPITAL", 700), ("GREEK CAPITAL", 690), ("LATIN CAPITAL", 690))
 
 

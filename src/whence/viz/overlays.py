@@ -10,6 +10,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Comparison, Explanation
+from whence.results.percents import percent
 from whence.viz.axes import minus
 from whence.viz.colour import heat, scale_of
 from whence.viz.drawing import FAINT, INK, Drawing, Raster, Rect, Shape, Text
@@ -68,7 +69,7 @@ def panels(
 
 def _title(exp: Explanation) -> str:
     score = minus(f"  {exp.target_score:+.4g}") if np.isfinite(exp.target_score) else ""
-    share = f" {exp.prediction.probabilities[0]:.1%}" if exp.prediction.probabilities else ""
+    share = f" {percent(exp.prediction.probabilities[0], 1)}" if exp.prediction.probabilities else ""
     guess = f"   ·   predicted: {exp.prediction.label}{share}" if exp.prediction.labels else ""
     return f"{exp.target or 'target'}{score}{guess}"
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Explanation
+from whence.results.percents import percent
 from whence.viz.axes import MARGIN, Frame, alike, minus, noted, signed
 from whence.viz.colour import AGAINST, FOR
 from whence.viz.drawing import FAINT, Anchor, Drawing, Rect, Shape, Text
@@ -44,7 +45,7 @@ def named_scores(exp: Explanation, words: bool) -> list[tuple[str, float]]:
 def subtitle(exp: Explanation) -> str:
     parts = [f"by {exp.method}"] if exp.method else []
     if exp.prediction.labels:
-        share = f" {exp.prediction.probabilities[0]:.1%}" if exp.prediction.probabilities else ""
+        share = f" {percent(exp.prediction.probabilities[0], 1)}" if exp.prediction.probabilities else ""
         parts.append(f"predicted: {exp.prediction.label}{share}")
     return "   ·   ".join(parts)
 

@@ -10,6 +10,7 @@ from rich.text import Text
 
 from whence.errors import InputError
 from whence.results import Explanation
+from whence.results.percents import percent
 from whence.results.several import Several
 from whence.results.showing import draw, draws
 from whence.viz.axes import minus
@@ -105,7 +106,7 @@ def page(found: Several[Any]) -> str:
 
 def _row(n: int, exp: Explanation) -> str:
     guess = exp.prediction
-    sure = f"{guess.probabilities[0]:.1%}" if guess.probabilities else ""
+    sure = percent(guess.probabilities[0], 1) if guess.probabilities else ""
     score = minus(f"{exp.target_score:+.3f}")
     inner = "".join(_drawn(one) for one in exp.apart())
     return (

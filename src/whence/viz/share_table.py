@@ -5,6 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from whence.results import Citations
+from whence.results.percents import percent
 from whence.viz.axes import MARGIN
 from whence.viz.colour import blend, contrast_text, shade
 from whence.viz.drawing import FAINT, HAIR, Drawing, Line, Rect, Shape, Text
@@ -57,10 +58,10 @@ def _drawn(result: Citations, measure: Measure, room: float = 0.0) -> Drawing:
         for k, share in enumerate(shares.tolist()):
             x = left + wide * k
             shapes.append(
-                Rect(x + 1, y + 1, wide - 2, HIGH - 2, shade(share, 1.0), 4, title=f"{names[k]}: {share:.0%}")
+                Rect(x + 1, y + 1, wide - 2, HIGH - 2, shade(share, 1.0), 4, title=f"{names[k]}: {percent(share, 0)}")
             )
             ink = contrast_text(blend(share, 1.0))
-            shapes.append(Text(x + wide / 2, y + HIGH / 2 + 4, f"{share:.0%}", 12, ink, "middle", is_last))
+            shapes.append(Text(x + wide / 2, y + HIGH / 2 + 4, percent(share, 0), 12, ink, "middle", is_last))
     y = top + HIGH * (len(rows) - 1)
     shapes.append(Line(MARGIN, y, width - MARGIN, y, HAIR))
     return Drawing(width, top + HIGH * len(rows) + MARGIN, tuple(shapes), f"shares of {result.question}")

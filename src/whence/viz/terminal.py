@@ -10,6 +10,7 @@ from rich.console import Group
 from rich.text import Text
 
 from whence.results import Explanation
+from whence.results.percents import percent
 from whence.results.showing import draws
 from whence.viz.colour import blend, contrast_text, scale_of
 from whence.viz.typeset import pieces
@@ -26,7 +27,7 @@ def header(exp: Explanation) -> str:
     """What was predicted and what is explained, on one line."""
     parts = []
     if exp.prediction.labels:
-        share = f" ({exp.prediction.probabilities[0]:.1%})" if exp.prediction.probabilities else ""
+        share = f" ({percent(exp.prediction.probabilities[0], 1)})" if exp.prediction.probabilities else ""
         parts.append(f"prediction: {exp.prediction.label}{share}")
     parts.append(f"target: {exp.target} = {exp.target_score:+.4f}")
     parts.append(f"method: {exp.method}")

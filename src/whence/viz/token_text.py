@@ -12,6 +12,7 @@ import numpy as np
 
 from whence.errors import InputError
 from whence.results import Comparison, Explanation
+from whence.results.percents import percent
 from whence.viz.axes import minus, signed
 from whence.viz.colour import blend, contrast_text, scale_of, shade
 from whence.viz.drawing import FAINT, INK, Drawing, Line, Raster, Rect, Shape, Text
@@ -105,7 +106,7 @@ def _heading(exp: Explanation, measure: Measure, room: float) -> tuple[list[Shap
     title = clipped(f"{exp.target or 'target'}{score}", room * 0.62, measure, 15, True)
     facts = f"by {exp.method}"
     if exp.prediction.labels:
-        share = f" {exp.prediction.probabilities[0]:.1%}" if exp.prediction.probabilities else ""
+        share = f" {percent(exp.prediction.probabilities[0], 1)}" if exp.prediction.probabilities else ""
         facts += f"   ·   predicted: {exp.prediction.label}{share}"
     left = measure(title, 15, True) + 14
     shapes: list[Shape] = [
@@ -165,7 +166,7 @@ def _comparison(
         column = max(column, min(max(measure(t, 11, False) for t in whole.targets) + 20, room * 0.3))
     head = "  ·  ".join(whole.targets)
     guess = whole[0].prediction
-    share = f" {guess.probabilities[0]:.1%}" if guess.probabilities else ""
+    share = f" {percent(guess.probabilities[0], 1)}" if guess.probabilities else ""
     facts = f"predicted: {guess.label}{share}" if guess.labels else ""
     title = clipped(head, room * 0.62, measure, 15, True)
     shapes: list[Shape] = [Text(0, 13, title, 15, bold=True)]

@@ -25,8 +25,9 @@ from whence.results.audit_report import Audit
 from whence.results.concept_scores import TCAV
 from whence.results.diagnosis import Diagnosis, Section
 from whence.results.evaluation_files import shown
+from whence.results.percents import percent
 from whence.results.tuning import Tuning
-from whence.results.verdict import named_scores, percent, reasons
+from whence.results.verdict import named_scores, reasons
 from whence.viz.axes import number, signed
 from whence.viz.citing import from_none
 from whence.viz.passages import WRITTEN, amounts, named
@@ -106,7 +107,7 @@ def _(result: Citations) -> str:
     came = f"{percent(1 - result.elsewhere)} of the answer came from the documents" if any(result.documents) else ""
     came = f"{came}, most of it from {_quoted(best)} ({percent(share)})" if came and len(result.names) > 1 else came
     if not came:
-        return f"No document speaks for this answer: {from_none(result, ' ')}."
+        return f"No document speaks for this answer: {from_none(result)}."
     less = f"{len(none)} of {len(result.statements)} statements cite none" if none else "every statement cites one"
     return f"{came}; {less}."
 
@@ -173,7 +174,7 @@ def _(maps: AttentionMaps) -> str:
     ask, see = maps.axes(layer)
     looks = ""
     if query < len(ask) and key < len(see):
-        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {100 * float(weights.max()):.0f} %"
+        looks = f": from {_quoted(ask[query])} it looks at {_quoted(see[key])} with {percent(float(weights.max()), 0)}"
     count = sum(len(m) for m in maps.maps)
     return f"{count} heads in {len(maps)} layers; the most focused is head {head} of layer {layer}{looks}."
 

@@ -12,6 +12,7 @@ import numpy as np
 from whence import cancel
 from whence.errors import WhenceError
 from whence.models import AbstractAdapter
+from whence.models.choosing import Chooser
 from whence.models.embedders import embedder_of
 from whence.results.maps import AttentionMaps
 from whence.verbs.attention import attention
@@ -32,6 +33,9 @@ LARGEST = 8_000_000
 def answered(request: AttentionRequest, catalogue: Catalogue, limits: Limits) -> dict[str, Any]:
     """The answer of /api/attention."""
     adapter = catalogue.model(request.model)
+    if isinstance(adapter, Chooser) and not sides_of(adapter):
+        message = f"This model reads {adapter.reads_apart}: there is no attention over all of it."
+        raise ApiError(422, "wrong_input", message, "Ask /api/explain, by a method from /api/info.")
     item = input_of(adapter, request, limits, apart=True)
     if "image" in sides_of(adapter):
         item = {"text": item} if isinstance(item, str) else {"image": item}

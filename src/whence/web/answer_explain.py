@@ -80,7 +80,8 @@ def likeness(request: ExplainRequest) -> Hashable | None:
     writes = request.generate is not None or request.continuation is not None
     if request.text is None or request.image is not None or writes or any(map(is_slow, request.methods)):
         return None
-    if len(request.text) + len(request.pair or "") > SHORT:
+    labels = request.labels or ("",)  # the text is read with each
+    if len(labels) * len(request.text) + len("".join(labels)) + len(request.pair or "") > SHORT:
         return None
     return request.model, tuple(request.methods), request.special_tokens
 

@@ -42,6 +42,16 @@ class ExampleInput(BaseModel):
     image: str | None = None
     sound: str | None = None
     pair_image: str | None = None
+    labels: list[str] | None = None
+
+
+class ChoosingInfo(BaseModel):
+    """How a model is asked that chooses among texts: /api/explain with labels, and text, image or sound."""
+
+    kind: Literal["text", "image", "sound"] = Field(description="What the labels are chosen for.")
+    texts: Literal["labels", "choices"] = Field(description="What they are called in Python.")
+    methods: list[str] = Field(description="Those that can explain it.")
+    examples: list[ExampleInput]
 
 
 class ModelInfo(BaseModel):
@@ -52,6 +62,7 @@ class ModelInfo(BaseModel):
     sides: list[Literal["text", "image"]] = Field(description="Of kind pair: what either side may be.")
     measures: list[str] = Field(description="Of kind pair: how it can compare, its own measure first.")
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
+    chooses: ChoosingInfo | None = Field(description="null where it takes no labels.")
     max_tokens: int | None
     methods: list[str] = Field(description="Those that can explain it.")
     examples: list[ExampleInput]
@@ -82,6 +93,7 @@ class LimitsInfo(BaseModel):
     methods: int
     removed: int
     targets: int
+    labels: int
     generate: int
     seconds: float
     queue: int

@@ -15,13 +15,13 @@ from whence.methods.method import class_of
 from whence.methods.plainly import plain
 from whence.methods.propagate import Propagate
 from whence.models import BUNDLED, AbstractAdapter, load
-from whence.models.choosing import ImageMatcher
+from whence.models.choosing import Chooser, ImageMatcher
 from whence.models.embedding import Embeds
 from whence.models.together import ImageTextLM
 from whence.web.refusals import ApiError
 from whence.web.settings import Settings
 
-__all__ = ["READS", "Catalogue", "is_slow", "kind_of", "sides_of"]
+__all__ = ["CHOICES", "READS", "Catalogue", "chosen_for", "is_slow", "kind_of", "sides_of"]
 
 DEFAULT_METHODS = ("lrp", "gi", "gae", "rollout")
 READS = {
@@ -48,6 +48,25 @@ MATCHES = (
     {"image": "/examples/digit-3.png", "pair": "the number three"},
     {"image": "/examples/digit-3.png", "pair_image": "/examples/digit-8.png"},
 )
+CHOICES: dict[str, tuple[dict[str, Any], ...]] = {
+    "zero-shot-classification": (
+        {"text": "The flight was late, and nobody told us why.", "labels": ["travel", "cooking", "sport"]},
+        {"text": "The oven is broken again.", "labels": ["kitchen", "garden", "office"]},
+    ),
+    "multiple-choice": (
+        {"text": "What can fly?", "labels": ["a stone", "a bird", "a chair"]},
+        {"text": "She put the kettle on, for she wanted", "labels": ["a cup of tea", "to swim", "a new roof"]},
+    ),
+    "zero-shot-image-classification": (
+        {"image": "/examples/shapes-2.png", "labels": ["a purple triangle", "a green circle", "a black square"]},
+        {"image": "/examples/digit-3.png", "labels": ["the number three", "the number eight", "a letter"]},
+    ),
+    "zero-shot-audio-classification": (
+        {"sound": "/examples/rising.wav", "labels": ["a rising tone", "a falling tone", "a barking dog", "rain"]},
+        {"sound": "/examples/trill.wav", "labels": ["a bird", "an engine", "rain"]},
+    ),
+}
+"""By task, for models that choose among texts."""
 DIGITS = tuple("0123456789")
 CALLS = ("rising", "falling", "trill", "double")
 SCENES = (
@@ -112,9 +131,21 @@ class Catalogue:
             "labels": list(adapter.labels) if kind != "generation" else [],
             "sides": list(sides_of(adapter)),
             "measures": list(_measures(adapter)),
+            "chooses": self._choosing(adapter),
             "max_tokens": min(limit or most_tokens, most_tokens) if "text" in READS[kind] else None,
             "methods": [n for n in self.methods if _can(n, adapter)],
             "examples": _examples(adapter, kind),
+        }
+
+    def _choosing(self, adapter: AbstractAdapter) -> dict[str, Any] | None:
+        """How a model is asked to choose; a CLIP can be asked for a similarity as well."""
+        if not isinstance(adapter, Chooser):
+            return None
+        return {
+            "kind": chosen_for(adapter),
+            "texts": adapter.texts,
+            "methods": [n for n in self.methods if not issubclass(class_of(n), AbstractAttentionMethod)],
+            "examples": list(CHOICES.get(adapter.task, ())),
         }
 
     def describe_methods(self) -> list[dict[str, Any]]:
@@ -161,9 +192,17 @@ def kind_of(adapter: AbstractAdapter) -> str:
         return "image_text"
     if sides_of(adapter):
         return "pair"
+    if isinstance(adapter, Chooser):
+        return chosen_for(adapter)
     if adapter.kind in ("image", "sound"):
         return adapter.kind
     return "generation" if adapter.speaks else "text"
+
+
+def chosen_for(adapter: Chooser) -> str:
+    """What a model chooses a text for: a text, an image or a sound."""
+    other = adapter.other if isinstance(adapter, ImageMatcher) else "text"
+    return {"audio": "sound"}.get(other, other)
 
 
 def sides_of(adapter: AbstractAdapter) -> tuple[str, ...]:
@@ -184,8 +223,10 @@ def _measures(adapter: AbstractAdapter) -> tuple[str, ...]:
     return tuple(sorted(able, key=lambda name: name != own))
 
 
-def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, str]]:
+def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, Any]]:
     """Inputs to begin with, as requests name them; of bundled models, those that they were made for."""
+    if isinstance(adapter, Chooser) and kind != "pair":
+        return list(CHOICES.get(adapter.task, ()))
     if kind == "image":
         return [{"image": f"/examples/digit-{n}.png"} for n in (3, 7, 8)] if adapter.labels == DIGITS else []
     if kind == "sound":

@@ -12,8 +12,10 @@ from typing import Any
 
 from fastapi import FastAPI
 
+from whence.models import AbstractAdapter
+from whence.models.choosing import Chooser
 from whence.models.writing import CausalLM
-from whence.web.catalogue import Catalogue, sides_of
+from whence.web.catalogue import CHOICES, Catalogue, sides_of
 from whence.web.settings import Limits
 
 __all__ = ["STYLE", "events", "files", "install", "page"]
@@ -65,12 +67,14 @@ def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> Non
     texts, pictures = {"maxLength": limits.characters}, {"maxLength": limits.image_bytes * 4 // 3}
     most = {"text": texts, "pair": texts, "image": pictures, "pair_image": pictures}
     most["sound"] = {"maxLength": limits.sound_bytes * 4 // 3}
-    for name in (*EXPLAINS.values(), *SPECIAL.values(), "AttentionRequest"):
+    for name in (*EXPLAINS.values(), *SPECIAL.values()):
         fields = schemas[name]["properties"]
         fields["model"]["enum"] = list(catalogue)
         for part, bound in most.items():
             if "anyOf" in fields.get(part, ()):
                 _variant(fields[part], "string").update(bound)
+        if "labels" in fields:
+            _variant(fields["labels"], "array").update(minItems=1, maxItems=limits.labels, uniqueItems=True)
         if "method" in fields:
             fields["method"]["enum"] = list(catalogue.methods)
         if "methods" in fields:
@@ -94,6 +98,7 @@ EXPLAINS = {
     "/api/remove": "RemoveRequest",
 }
 SPECIAL = {
+    "/api/attention": "AttentionRequest",
     "/api/write": "WriteRequest",
     "/api/cite": "CiteRequest",
     "/api/similarity": "SimilarityRequest",
@@ -105,20 +110,33 @@ def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
     """Addresses that only some models are for: those models by name; where there is none, the address is left out."""
     served = {name: catalogue.model(name) for name in catalogue}
     compares = [name for name, model in served.items() if sides_of(model)]
-    predicts = [name for name, model in served.items() if "image" not in sides_of(model)]
     able_to = {
-        **dict.fromkeys(EXPLAINS, predicts),
+        **{path: list(served) for path in EXPLAINS},
+        "/api/attention": [name for name, model in served.items() if sides_of(model) or not isinstance(model, Chooser)],
         "/api/similarity": compares,
         "/api/similarity/figure": compares,
         "/api/write": [name for name, model in served.items() if model.writes],
         "/api/cite": [name for name, model in served.items() if isinstance(model, CausalLM)],
     }
+    _exemplify(document["components"]["schemas"], *next(iter(served.items())))
     for path, schema in (EXPLAINS | SPECIAL).items():
         able = able_to[path]
         if able:
             document["components"]["schemas"][schema]["properties"]["model"]["enum"] = able
         else:
             del document["paths"][path]
+
+
+def _exemplify(schemas: dict[str, Any], name: str, model: AbstractAdapter) -> None:
+    """The examples have labels where the first model chooses; of an image or a sound they show where it goes."""
+    if not isinstance(model, Chooser):
+        return
+    given = next(iter(CHOICES.get(model.task, ())), {})
+    shown = {key: value if key in ("text", "labels") else "…" for key, value in given.items()}
+    for schema in EXPLAINS.values():
+        before = schemas[schema].get("example", {})
+        kept = {key: value for key, value in before.items() if key not in ("text", "targets")}
+        schemas[schema]["example"] = kept | {"model": name} | shown
 
 
 def _variant(field: dict[str, Any], kind: str) -> dict[str, Any]:

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from whence import cancel
 from whence.models import AbstractAdapter
-from whence.web.catalogue import READS, kind_of, sides_of
+from whence.models.choosing import Chooser
+from whence.web.catalogue import READS, chosen_for, kind_of, sides_of
 from whence.web.images import decoded
 from whence.web.refusals import ApiError
 from whence.web.requests import InputRequest
@@ -25,13 +27,19 @@ HINTS = {
 
 
 def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits, *, apart: bool = False) -> Any:
-    """What the model is given: a text, a pair of texts, a picture, a picture with a text, or a sound; `apart` where a
-    model that matches pictures with texts is to look at one of the two."""
+    """What the model is given: a text, a pair of texts, a picture, a picture with a text, or a sound; with labels where
+    it chooses among them; `apart` where a model that matches pictures with texts is to look at one of the two."""
+    if isinstance(adapter, Chooser) and not apart:
+        return _choice(adapter, request, limits)
+    if request.labels is not None:
+        if isinstance(adapter, Chooser):
+            message, hint = "There is no attention over an input and labels.", "Send one of the two, without labels."
+        else:
+            message, hint = "This model takes no labels: it has its own, or none.", "Leave labels out."
+        raise ApiError(422, "wrong_input", message, hint)
     kind = kind_of(adapter)
     reads = READS[kind]
     if "image" in sides_of(adapter):
-        if not apart:
-            raise ApiError(422, "wrong_input", "This model compares two inputs.", "Send them to /api/similarity.")
         reads = ("image",) if request.image is not None else ("text",)
     given = {name for name in NAMES if getattr(request, name) is not None}
     if given != set(reads) or (request.pair is not None and reads != ("text",)):
@@ -45,6 +53,50 @@ def input_of(adapter: AbstractAdapter, request: InputRequest, limits: Limits, *,
         picture = decoded(request.image, limits)
         return picture if request.text is None else {"image": picture, "text": request.text}
     return request.text if request.pair is None else (request.text, request.pair)
+
+
+def _choice(adapter: Chooser, request: InputRequest, limits: Limits) -> dict[str, Any]:
+    """An input and the labels to choose from, by the names that the model has for them."""
+    reads = chosen_for(adapter)
+    given = {name for name in NAMES if getattr(request, name) is not None}
+    if request.labels is None or given != {reads} or request.pair is not None:
+        form = "" if reads == "text" else ", as base64,"
+        compares = " Two inputs go to /api/similarity." if sides_of(adapter) else ""
+        message = f"This model chooses among labels for {NAMES[reads]}."
+        raise ApiError(422, "wrong_input", message, f"Send {reads}{form} and labels.{compares}")
+    _check_labels(request.labels, limits)
+    if request.text is not None:
+        check_text(adapter, request.text, None, limits)
+    _check_rows(adapter, adapter.rows_of({"text": request.text}, request.labels), limits)
+    texts = {adapter.texts: request.labels}
+    if request.sound is not None:
+        return {"audio": heard_in(request.sound, limits), **texts}
+    if request.image is not None:
+        return {"image": decoded(request.image, limits), **texts}
+    return {"text": request.text, **texts}
+
+
+def _check_labels(labels: Sequence[str], limits: Limits) -> None:
+    if len(labels) > limits.labels:
+        raise ApiError(
+            422, "too_many", f"{len(labels):,} labels; the limit is {limits.labels}.", f"Send {limits.labels} at most."
+        )
+    if not labels or not all(label.strip() for label in labels):
+        raise ApiError(422, "empty", "There are no labels, or one is empty.", "Send texts to choose from.")
+    if len({label.strip() for label in labels}) < len(labels):
+        raise ApiError(422, "invalid", "A label is there twice.", "Send each once: they are the targets.")
+
+
+def _check_rows(adapter: Chooser, rows: Sequence[Sequence[str]], limits: Limits) -> None:
+    """Refuse texts that are too long with one of the labels, or with all of them: the model reads each by itself."""
+    total = 0
+    for row in rows:
+        one = "label" if len(row) == 1 else "text with a label"
+        total += check_tokens(adapter, row[0], row[1] if len(row) > 1 else None, limits.tokens, what=one)
+        if total > limits.tokens:
+            all_of_them = "All labels together have" if len(row) == 1 else "The text, read with each label, has"
+            message = f"{all_of_them} more than {limits.tokens:,} tokens, the limit."
+            raise ApiError(413, "too_long", message, "Send fewer labels, or shorter ones.")
 
 
 def check_text(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> None:
@@ -65,15 +117,19 @@ def check_characters(text: str, limits: Limits) -> None:
         )  # fmt: skip
 
 
-def check_tokens(adapter: AbstractAdapter, text: str, pair: str | None, most: int, more: int = 0) -> None:
-    """Refuse a text of too many tokens before anything is computed; `more` are to be written after it."""
+def check_tokens(
+    adapter: AbstractAdapter, text: str, pair: str | None, most: int, more: int = 0, what: str = "text"
+) -> int:
+    """How many tokens a text has; too many are refused before anything is computed. `more` will be written after it."""
     count = adapter.tokens_in(text, pair)
     if count is None:
-        return
+        return 0
     limit = min(adapter.limit or most, most)
     count += more
     if count > limit:
-        raise ApiError(413, "too_long", f"The text has {count:,} tokens; the limit is {limit:,}.", "Shorten the text.")
+        message = f"The {what} has {count:,} tokens; the limit is {limit:,}."
+        raise ApiError(413, "too_long", message, f"Shorten the {what}.")
+    return count
 
 
 def counted(adapter: AbstractAdapter, text: str, pair: str | None, limits: Limits) -> dict[str, Any]:

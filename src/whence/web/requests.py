@@ -61,7 +61,8 @@ class ContrastBody(_Request):
 
 
 class InputRequest(_Request):
-    """A model and what it is given: a text, an image, an image with a text, or a sound."""
+    """A model and what it is given: a text, an image, an image with a text, or a sound; with labels where it chooses
+    among them."""
 
     model: Name = Field(description="A name from /api/info.", examples=["sentiment"])
     text: Text | None = Field(
@@ -77,6 +78,12 @@ class InputRequest(_Request):
     sound: str | None = Field(
         default=None,
         description="For models that hear: WAV, FLAC, OGG or MP3 as base64 or as a data URL.",
+    )
+    labels: list[Name] | None = Field(
+        default=None,
+        description="For models that choose among texts (chooses in /api/info): these texts, each once. They are the "
+        "targets.",
+        examples=[["travel", "cooking", "sport"]],
     )
 
 

@@ -35,6 +35,8 @@ class Limits:
     removed: int = 512
     """Features that may be taken away at once."""
     targets: int = 12
+    labels: int = 64
+    """Texts to choose from; each has 200 characters at most, as every name in a request."""
     generate: int = 64
     """Tokens that a language model may be asked to generate."""
     seconds: float = 60.0
@@ -54,13 +56,14 @@ class Limits:
 
     @property
     def items(self) -> int:
-        """Values in a request: more than every field, method and target (or feature to be taken away) together."""
-        return 64 + self.methods + max(4 * self.targets, self.removed)
+        """Values in a request: more than all fields, methods, labels and targets (or features to be taken away)."""
+        return 64 + self.methods + self.labels + max(4 * self.targets, self.removed)
 
     @property
     def body_bytes(self) -> int:
         """The largest body within these limits: base64 takes 4/3, JSON escapes up to 12 bytes per character."""
-        return max(self.image_bytes, self.sound_bytes) * 4 // 3 + self.characters * 12 + 64 * 1024
+        texts = self.characters + 200 * self.labels
+        return max(self.image_bytes, self.sound_bytes) * 4 // 3 + texts * 12 + 64 * 1024
 
 
 @dataclass(frozen=True, kw_only=True)

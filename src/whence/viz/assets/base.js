@@ -37,7 +37,8 @@
     return text.replace("-", "−");
   }
 
-  const percent = (x, digits = 1) => (known(x) ? `${(100 * x).toFixed(digits)} %`.replace("-", "−") : "–");
+  /** A share for people; no line break takes the sign from its number. */
+  const percent = (x, digits = 1) => (known(x) ? `${(100 * x).toFixed(digits)}\u00a0%`.replace("-", "−") : "–");
 
   /** The score that gets the full colour. */
   function scaleOf(scores) {

@@ -7,7 +7,7 @@
   const sentences = [...root.querySelectorAll("[data-sentence]")];
   const heading = root.querySelector('[data-role="shares"]');
   const told = heading.textContent;
-  const whole = (share) => `${Math.round(100 * share)} %`;
+  const whole = (share) => `${Math.round(100 * share)}\u00a0%`;
   const rest = Object.keys(data.rest);
   let kept = null;
 

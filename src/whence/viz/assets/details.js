@@ -41,7 +41,7 @@
     }
     if (all.length > 1) return made;
     const shares = scores.map((score) => (100 * Math.abs(score ?? 0)) / total);
-    made.push({ name: "share %", values: shares, kind: "number", digits: 2 });
+    made.push({ name: "share\u00a0%", values: shares, kind: "number", digits: 2 });
     made.push({ name: "rank", values: Array.from(rank), kind: "number" });
     const places = parts.map((part) => whence.place(exp, part));
     if (places.some(Boolean)) made.push({ name: "characters", values: places, kind: "text" });

@@ -25,7 +25,8 @@
         end = side ? stop : Math.max(end, stop);
         glued = true;
       } else {
-        gap = i === 0 || token.startsWith(" ") ? "" : " ";
+        const word = exp.word_ids?.[i] ?? null; // of a text that is not there as a whole, as `typeset` has it
+        gap = i === 0 || token.startsWith(" ") || (word !== null && word === exp.word_ids[i - 1]) ? "" : " ";
         glued = false;
       }
       parts.push({ gap: side ? "\n" : gap, text: visible(token), special: Boolean(exp.special?.[i]), tokens: [i] });

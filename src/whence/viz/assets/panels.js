@@ -3,6 +3,8 @@
 (function (whence) {
   const { el, fact, known, percent, signed } = whence;
 
+  const LONG = 14; // characters of a class that get more room than its bar
+
   /** Classes with their probabilities as bars. Those that `can(label)` are buttons, and `act(label)` explains one. */
   function classes(prediction, { chosen, can, act, most = 10 }) {
     const rows = prediction.labels.slice(0, most).map((label, i) => {
@@ -27,7 +29,7 @@
     const box = el(
       "div",
       {
-        class: rows.length > 5 ? "w-classes w-dense" : "w-classes",
+        class: `w-classes${rows.length > 5 ? " w-dense" : ""}${prediction.labels.some((label) => label.length > LONG) ? " w-long" : ""}`,
         role: "group",
         "aria-label": "Classes: choose which one is explained",
       },

@@ -5,7 +5,7 @@ import { composer } from "/static/composer.js";
 import { listen } from "/static/dropping.js";
 import { explaining } from "/static/explaining.js";
 import { content, take } from "/static/files.js";
-import { MISSING, readsOf, sees, SIDES, sidesOf } from "/static/kinds.js";
+import { labelsOf, MISSING, posed, readsOf, sees, SIDES, sidesOf } from "/static/kinds.js";
 import { pairing } from "/static/pairs.js";
 import { runs } from "/static/runs.js";
 import * as share from "/static/share.js";
@@ -25,6 +25,8 @@ const state = {
   image: null,
   pair_image: null,
   sides: null, // what the sides of a pair are, where they may be images
+  labels: [], // lines: texts to choose from
+  choosing: false, // whether a model that also compares two inputs is to choose
   generate: share.GENERATE, // tokens to write
   documents: "", // that an answer is written from
   looked: 0, // the side of a pair whose attention is looked at
@@ -43,7 +45,7 @@ let explained = null; // the explain view
 let paired = null; // the same where two inputs are compared
 let writer = null; // the write view
 
-const model = () => info.models.find((m) => m.name === state.model);
+const model = () => posed(info.models.find((m) => m.name === state.model), state);
 const kind = () => model().kind;
 const asking = () => (state.tab === "write" ? writer : kind() === "pair" ? paired : explained);
 
@@ -58,16 +60,22 @@ async function input() {
 }
 
 async function part(name) {
+  if (name === "labels") {
+    const labels = labelsOf(state);
+    if (!labels.length) throw MISSING.labels;
+    return labels;
+  }
   if (!state[name]?.trim()) throw MISSING[name];
   return name === "text" || name === "pair" ? state[name] : content(state[name]);
 }
 
-/** What attention is looked at of: the input, or one side of a pair. */
+/** What attention is looked at of: the input, one side of a pair, or what labels are chosen for. */
 async function single() {
-  if (kind() !== "pair") return input();
+  if (kind() !== "pair" && !model().chooses) return input();
   const mine = ++turn;
-  const sort = state.sides?.[state.looked] ?? "text";
-  const given = { model: state.model, [sort]: await part(SIDES[state.looked][sort]) };
+  const sort = model().chooses ? kind() : (state.sides?.[state.looked] ?? "text");
+  const name = model().chooses ? sort : SIDES[state.looked][sort];
+  const given = { model: state.model, [sort]: await part(name) };
   return mine === turn ? given : new Promise(() => {});
 }
 
@@ -129,11 +137,12 @@ function choose(name, focus = false) {
   show();
 }
 
-/** Only some models write. */
+/** Only some models write; those that read each label by itself have no attention over all. */
 function fitTabs() {
-  const { writes } = model();
-  document.getElementById("tab-write").hidden = !writes;
-  if (!writes && state.tab === "write") choose("explain");
+  const { writes, chooses, either } = model();
+  const none = { write: !writes, attention: Boolean(chooses) && !either };
+  for (const [name, gone] of Object.entries(none)) document.getElementById(`tab-${name}`).hidden = gone;
+  if (none[state.tab]) choose("explain");
 }
 
 async function show() {
@@ -180,13 +189,15 @@ async function opened(dropped, side = null) {
 
 /** Take over what an address stands for. */
 function adopt(wanted) {
-  const own = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
+  const served = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "" },
+    { methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "", labels: [], choosing: false },
     wanted ?? {},
-    { model: own.name },
+    { model: served.name },
   );
+  state.choosing &&= Boolean(served.chooses) && served.kind === "pair";
+  const own = posed(served, state);
   state.methods = state.methods
     .filter((name) => own.methods.includes(name))
     .slice(0, info.limits.methods);
@@ -199,12 +210,13 @@ function adopt(wanted) {
   // a file in an address may only be data or an example of this server
   const reads = readsOf(own, state.sides);
   for (const [name, type] of [["image", "data:image/"], ["pair_image", "data:image/"], ["sound", "data:audio/"]]) {
-    const known = own.examples.some((example) => example[name] === state[name]);
+    const known = [...served.examples, ...(served.chooses?.examples ?? [])].some((example) => example[name] === state[name]);
     if (state[name] && !state[name].startsWith(type) && !known) state[name] = null;
     if (reads.includes(name) && !wanted?.cut) state[name] ??= first[name] ?? null;
   }
   if (reads.includes("text") && !state.text && !wanted?.cut) state.text = first.text ?? "";
   if (reads.includes("pair") && !state.pair && !wanted?.cut) state.pair = first.pair ?? "";
+  if (reads.includes("labels") && !state.labels.length) state.labels = first.labels ?? [];
 }
 
 async function start() {

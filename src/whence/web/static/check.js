@@ -13,6 +13,17 @@ const TOP = 3;
 const unitsOf = (found) =>
   found.parts.map((part, n) => ({ n, text: part.text.trim() || "white space", gap: part.gap, special: part.special }));
 
+/** Units whose line breaks stand before what is shown: that of a special token goes to the one after it. */
+function lined(units) {
+  let held = "";
+  return units.map((unit) => {
+    const breaks = unit.gap.includes("\n");
+    const gap = breaks ? unit.gap : held || unit.gap;
+    held = unit.special && (breaks || held) ? "\n" : "";
+    return { ...unit, gap };
+  });
+}
+
 /** Numbers of the features of units, as the server counts them. */
 function featuresOf(found, chosen) {
   const made = [];
@@ -46,11 +57,11 @@ export function check(request, methods) {
   /** A text, word by word. */
   function words(own) {
     const box = el("div", { class: "strikes w-text", dir: "auto", role: "group", "aria-label": "Words: choose which are struck out" });
-    const units = unitsOf(own).filter((unit) => !unit.special);
+    const units = lined(unitsOf(own)).filter((unit) => !unit.special);
     const buttons = new Map(
       units.map(({ n, text }) => [n + own.from, el("button", { type: "button", text, data: { n: n + own.from }, on: { click: () => toggle(n + own.from) } })]),
     );
-    box.replaceChildren(...units.flatMap((unit) => [unit.gap, buttons.get(unit.n + own.from)]));
+    box.replaceChildren(...units.flatMap((unit, i) => [i ? unit.gap : "", buttons.get(unit.n + own.from)]));
     let shown = own;
     return {
       root: box,

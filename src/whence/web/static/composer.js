@@ -1,11 +1,14 @@
 // The form: model, what is explained, methods, target.
 import { fields } from "/static/inputs.js";
-import { sees, sidesOf } from "/static/kinds.js";
+import { labelsOf, posed, readsOf, sees, sidesOf } from "/static/kinds.js";
 import { writingFields } from "/static/writing.js";
 
 const { el } = globalThis.whence;
 /** Kinds of model that take the same inputs: what was typed for one is kept for the other. */
-const family = (model) => (model.kind === "generation" ? "text" : sees(model) ? "image_pair" : model.kind);
+function family(model) {
+  if (model.chooses && model.kind !== "pair") return `labels for ${model.kind}`;
+  return model.kind === "generation" ? "text" : sees(model) ? "image_pair" : model.kind;
+}
 const MEASURES = { cosine: "cosine", dot: "dot product", maxsim: "late interaction (maxsim)" };
 
 /**
@@ -14,7 +17,8 @@ const MEASURES = { cosine: "cosine", dot: "dot product", maxsim: "late interacti
  * `act.play(seconds)` while a sound is played.
  */
 export function composer(root, info, state, act) {
-  const model = () => info.models.find((m) => m.name === state.model);
+  const served = () => info.models.find((m) => m.name === state.model);
+  const model = () => posed(served(), state);
   const fits = (method) => model().methods.includes(method.name);
   const drafts = {}; // by family of models: what was last asked of them
   let go;
@@ -36,7 +40,8 @@ export function composer(root, info, state, act) {
     const focus = held();
     root.replaceChildren(
       ...(info.models.length > 1 ? [modelField()] : []),
-      ...fields(model(), info, state, { ...act, take, turn }).filter(Boolean),
+      ...(model().either ? [eitherField()] : []),
+      ...fields(model(), info, state, { ...act, take, turn, labelled }).filter(Boolean),
       ...(state.tab === "explain" && kind === "pair" ? [measureField(), oneMethodField()] : []),
       ...(state.tab === "explain" && kind !== "pair" ? [methodField(), targetField(kind)] : []),
       ...(state.tab === "write" ? [oneMethodField(), ...writingFields(info, state, act.typed)] : []),
@@ -54,6 +59,40 @@ export function composer(root, info, state, act) {
     select.value = state.model;
     select.addEventListener("change", () => use(select.value));
     return el("div", { class: "field" }, el("label", { for: "model", text: "Model" }), select);
+  }
+
+  /** What a model is asked that can do both. */
+  function eitherField() {
+    const ways = [["compare", "Compare two"], ["choose", "Choose a label"]];
+    const chosen = state.choosing ? "choose" : "compare";
+    return el("div", { class: "field", id: "either" }, globalThis.whence.choice("What to ask", ways, chosen, (way) => pose(way === "choose")));
+  }
+
+  /** Ask the same model the other way: what is there stays, and what is missing is of its first example. */
+  function pose(choosing) {
+    Object.assign(state, { choosing, target: "", against: "", clicked: false });
+    const [first] = model().examples;
+    if (!choosing) state.sides ??= sidesOf(served(), first);
+    if (choosing && !state.image) state.image = state.pair_image;
+    for (const name of readsOf(model(), state.sides)) if (!state[name]?.length) state[name] = first[name] ?? state[name];
+    fitMethods();
+    draw();
+    root.querySelector("#either input:checked")?.focus();
+    act.taken();
+  }
+
+  /** Some methods do not fit every model, nor everything that it is asked. */
+  function fitMethods() {
+    state.methods = state.methods.filter((n) => fits(info.methods.find((m) => m.name === n)));
+    if (!state.methods.length) state.methods = info.default_methods.filter((n) => model().methods.includes(n));
+  }
+
+  /** Labels were typed: they are what can be explained. */
+  function labelled() {
+    const labels = labelsOf(state);
+    for (const key of ["target", "against"]) if (state[key] && !labels.includes(state[key])) state[key] = "";
+    targets();
+    act.typed();
   }
 
   function methodField() {
@@ -187,17 +226,16 @@ export function composer(root, info, state, act) {
 
   /** Change to another model: what was asked of its kind before is there again, or its first example, or `given`. */
   function use(name, given = null) {
-    const { text, pair, image, pair_image, sound, methods, sides, measure } = state;
-    drafts[family(model())] = { text, pair, image, pair_image, sound, methods, sides, measure };
-    const before = family(model());
+    const { text, pair, image, pair_image, sound, labels, choosing, methods, sides, measure } = state;
+    const before = family(served());
+    drafts[before] = { text, pair, image, pair_image, sound, labels, choosing, methods, sides, measure };
     Object.assign(state, { model: name, target: "", against: "" });
-    const kind = family(model());
-    const nothing = { text: "", pair: "", image: null, pair_image: null, sound: null, measure: "", sides: sidesOf(model(), model().examples[0]) };
-    if (kind !== before) Object.assign(state, nothing, drafts[kind] ?? model().examples[0]);
+    const [kind, first] = [family(served()), served().examples[0]];
+    const nothing = { text: "", pair: "", image: null, pair_image: null, sound: null, labels: [], choosing: false, measure: "", sides: sidesOf(served(), first) };
+    if (kind !== before) Object.assign(state, nothing, drafts[kind] ?? first);
     Object.assign(state, given ?? {});
     if (!model().measures.includes(state.measure)) state.measure = "";
-    state.methods = state.methods.filter((n) => fits(info.methods.find((m) => m.name === n)));
-    if (!state.methods.length) state.methods = info.default_methods.filter((n) => model().methods.includes(n));
+    fitMethods();
     draw();
     return act.taken();
   }

@@ -231,7 +231,7 @@ export function explaining(page) {
   }
 
   function pythonButton() {
-    return whence.copyButton("Copy Python", () => python(answer.request, wanted()));
+    return whence.copyButton("Copy Python", () => python(answer.request, wanted(), info.models.find((m) => m.name === answer.model)));
   }
 
   /** What is shown, as a request. npz holds one explanation: that of the method that is looked at. */

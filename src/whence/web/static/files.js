@@ -1,5 +1,5 @@
 // Files that people bring: read, and given to a model that can take them.
-import { SIDES, takes } from "/static/kinds.js";
+import { posed, SIDES, takes } from "/static/kinds.js";
 
 /** A file as a data URL. */
 function data(blob) {
@@ -31,7 +31,8 @@ function sortOf(file) {
 export async function take(file, info, state, side = null) {
   const sort = sortOf(file);
   const reads = (model) => takes(model, sort);
-  const { limits, models } = info;
+  const { limits } = info;
+  const models = info.models.map((model) => posed(model, model.name === state.model ? state : { choosing: false, labels: [] }));
   const able = models.find((model) => model.name === state.model && reads(model)) ?? models.find(reads);
   if (!able) throw { message: `No model here reads ${sort}s.`, hint: "Start the server with one: whence serve MODEL." };
   // a character takes up to four bytes

@@ -1,6 +1,6 @@
 // What is explained: the fields for a text, an image and a sound, and examples of them.
 import { content } from "/static/files.js";
-import { readsOf, sees, SIDES } from "/static/kinds.js";
+import { labelsOf, readsOf, sees, SIDES } from "/static/kinds.js";
 
 import { post } from "/static/api.js";
 import { debounced } from "/static/timing.js";
@@ -12,10 +12,10 @@ let playing = null; // {source, audio}: the player that is in the form
 
 /**
  * The fields of a model. `act.file(file, side)` when one is opened, `act.take(example)`, `act.play(seconds)`, `act.typed()`
- * while somebody types.
+ * while somebody types, `act.labelled()` where it is a label.
  */
 export function fields(model, info, state, act) {
-  const made = { text, image, sound };
+  const made = { text, image, sound, labels };
   if (model.kind === "pair") return [side(0), side(1), examples()];
   return [...readsOf(model).map((name) => made[name]()), examples()];
 
@@ -40,6 +40,31 @@ export function fields(model, info, state, act) {
     const label = { generation: "Prompt", image_text: "Question" }[model.kind] ?? "Text";
     const under = el("div", { class: "under" }, count, picker("Open a file", "text/*,image/*,audio/*"));
     return el("div", { class: "field" }, el("label", { for: "text", text: label }), area, beside ? null : under);
+  }
+
+  /** Texts to choose from, one per line: there may be commas in them. */
+  function labels() {
+    const noun = model.texts === "choices" ? "choice" : "label";
+    const count = el("span", { class: "count", role: "status" });
+    const box = el("textarea", { id: "labels", class: "short", dir: "auto", spellcheck: "false", placeholder: "One per line" });
+    box.value = state.labels.join("\n");
+    const tell = () => {
+      const found = labelsOf(state);
+      const most = info.limits.labels;
+      count.classList.toggle("over", found.length > most);
+      count.replaceChildren(found.length > most ? `${found.length} ${noun}s; the limit is ${most}` : `${found.length || "No"} ${noun}${found.length === 1 ? "" : "s"}, one per line`);
+      const split = found.length === 1 ? found[0].split(/\s*[,;]\s*/).filter(Boolean) : [];
+      if (split.length < 2) return;
+      count.append(" ", el("button", { type: "button", text: "Split at commas", on: { click: () => act.take({ labels: split }) } }));
+    };
+    box.addEventListener("input", () => {
+      state.labels = box.value.split("\n");
+      tell();
+      act.labelled();
+    });
+    tell();
+    const title = noun === "choice" ? "Choices" : "Labels to choose from";
+    return el("div", { class: "field" }, el("label", { for: "labels", text: title }), box, el("div", { class: "under" }, count));
   }
 
   /** How many tokens the model sees, and an offer to cut what is too long. */
@@ -158,7 +183,8 @@ export function fields(model, info, state, act) {
     if (!model.examples.length) return null;
     const picture = (source, alt) => (source ? el("img", { src: source, alt }) : null);
     const buttons = model.examples.map((example, n) => {
-      const said = example.text ?? (example.sound ? example.sound.replace(/.*\/|\.\w+$/g, "") : null);
+      let said = example.text ?? (example.sound ? example.sound.replace(/.*\/|\.\w+$/g, "") : null);
+      if (model.chooses && !said) said = example.labels.join(", ");
       const name = model.kind === "pair" ? [said, example.pair].filter(Boolean).join(" × ") || null : said;
       const thumbs = [picture(example.image, name ? "" : `Example ${n + 1}`), picture(example.pair_image, "")];
       return el("button", { type: "button", title: name, on: { click: () => act.take(example) } }, thumbs, name);

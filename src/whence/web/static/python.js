@@ -3,15 +3,25 @@
 /** A string as Python writes it; JSON is valid Python but for what lies beyond the BMP, which json leaves as it is. */
 const quoted = (text) => JSON.stringify(text);
 
+/** A classifier of entailment does this only where it is told to. */
+const TRIED = "zero-shot-classification";
+
+/** What labels are chosen for, by the name that Python has for it. */
+function chosenFor({ text, image }) {
+  if (text !== undefined) return `"text": ${quoted(text)}`;
+  return image ? `"image": ${quoted(NAMES.image)}` : `"audio": ${quoted(NAMES.sound)}`;
+}
+
 const NAMES = { image: "image.png", sound: "sound.wav" };
 
-/** `request`: what was sent to the server; `shown`: {target, methods} that are looked at. */
-export function python(request, { targets, methods }) {
+/** `request`: what was sent to the server; `shown`: {target, methods} that are looked at; `model`: what /api/info says of it. */
+export function python(request, { targets, methods }, model) {
   const target = (one) =>
     one === null || one === undefined ? null : typeof one === "object" ? `whence.contrast(${quoted(one.this)}, ${quoted(one.that)})` : quoted(one);
   const file = (name) => `${quoted(NAMES[name])}`;
-  const input =
-    request.image && request.text
+  const input = request.labels
+    ? `{${chosenFor(request)}, "${model.chooses.texts}": ${model.chooses.texts}}`
+    : request.image && request.text
       ? `{"image": ${file("image")}, "text": ${quoted(request.text)}}`
       : request.image
         ? file("image")
@@ -23,7 +33,9 @@ export function python(request, { targets, methods }) {
   const asked = target(targets?.[0]);
   const more = asked ? `, target=${asked}` : "";
   const listed = `[${methods.map(quoted).join(", ")}]`;
-  const lines = ["import whence", "", `model = whence.load(${quoted(request.model)})`];
+  const task = model.task === TRIED ? `, task=${quoted(TRIED)}` : "";
+  const lines = ["import whence", "", `model = whence.load(${quoted(request.model)}${task})`];
+  if (request.labels) lines.push(`${model.chooses.texts} = [${request.labels.map(quoted).join(", ")}]`);
   const own = request.image || request.sound ? "  # your file" : "";
   if (methods.length === 1) {
     lines.push(`exp = whence.explain(model, ${input}, method=${quoted(methods[0])}${more})${own}`, "print(exp.verdict)", 'exp.save("explained.html")');

@@ -135,9 +135,9 @@ export async function runs(view, info, page) {
       select("label", "Predicted label", [["", "every label"], ...labels.map((label) => [label, label])]),
       select("least", "Confidence", [
         ["0", "any confidence"],
-        ["0.5", "50 % and more"],
-        ["0.9", "90 % and more"],
-        ["0.99", "99 % and more"],
+        ["0.5", "50\u00a0% and more"],
+        ["0.9", "90\u00a0% and more"],
+        ["0.99", "99\u00a0% and more"],
       ]),
       select("order", "Order", [
         ["row", "as in the data"],

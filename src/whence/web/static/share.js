@@ -1,6 +1,6 @@
 // What is asked, in the fragment of the address: it is never sent to a server, so it stays out of logs.
 
-import { SIDES } from "/static/kinds.js";
+import { labelsOf, SIDES } from "/static/kinds.js";
 
 // a token in the address has become a cookie: nobody should share it with the page
 if (location.search) history.replaceState(null, "", location.pathname + location.hash);
@@ -20,6 +20,8 @@ export function read() {
     image: values.get("i"),
     pair_image: values.get("j"),
     sides: values.get("p")?.split(",") ?? null, // of a pair: which of the two are images
+    labels: values.get("l")?.split("\n") ?? [],
+    choosing: values.has("l"),
     measure: values.get("c") ?? "",
     generate: Number(values.get("n")) || GENERATE,
     documents: values.get("d") ?? "",
@@ -36,12 +38,14 @@ export function read() {
 export function address(state) {
   const values = new URLSearchParams({ m: state.model });
   // a side of a pair that is a text now may have been an image before, and the other way round
-  const unused = (name) => state.sides && !SIDES.some((names, n) => names[state.sides[n]] === name);
+  const compared = state.sides && !state.choosing;
+  const unused = (name) => (state.choosing ? name !== "image" : compared && !SIDES.some((names, n) => names[state.sides[n]] === name));
   for (const [key, name] of Object.entries({ x: "text", y: "pair", i: "image", j: "pair_image" })) {
     if (state[name] && !unused(name)) values.set(key, state[name]);
   }
-  if (state.sides) values.set("p", state.sides.join(","));
-  if (state.measure) values.set("c", state.measure);
+  if (compared) values.set("p", state.sides.join(","));
+  if (state.choosing || (!compared && state.labels.length)) values.set("l", state.labels.join("\n"));
+  if (state.measure && !state.choosing) values.set("c", state.measure);
   if (state.sound) values.set("s", state.sound);
   values.set("k", state.methods.join(","));
   if (state.target) values.set("t", state.target);
@@ -54,14 +58,15 @@ export function address(state) {
   if (!fits) {
     for (const long of ["x", "y", "i", "j", "s", "d"]) values.delete(long);
     values.set("cut", "1");
+    if (values.has("l") && values.toString().length > LONGEST) values.set("l", "");
   }
   return { address: `${location.origin}${location.pathname}#${values}`, fits };
 }
 
 /** What is asked, but for how it is looked at: two states with the same have the same answer. */
 export function question(state) {
-  const { model, text, pair, image, pair_image, sides, sound, measure, methods, target, against } = state;
-  return JSON.stringify([model, text, pair, image, pair_image, sides, sound, measure, methods, target, against]);
+  const { model, text, pair, image, pair_image, sides, sound, measure, methods, target, against, choosing } = state;
+  return JSON.stringify([model, text, pair, image, pair_image, sides, sound, measure, methods, target, against, choosing, labelsOf(state)]);
 }
 
 /** Put the state into the address of the page. */
