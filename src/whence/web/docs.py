@@ -62,6 +62,7 @@ def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Lim
 
 def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> None:
     schemas["TokensRequest"]["properties"]["model"]["enum"] = list(catalogue)
+    schemas["MessageBody"]["properties"]["content"]["maxLength"] = limits.characters
     texts, pictures = {"maxLength": limits.characters}, {"maxLength": limits.image_bytes * 4 // 3}
     most = {"text": texts, "pair": texts, "image": pictures, "pair_image": pictures}
     most["sound"] = {"maxLength": limits.sound_bytes * 4 // 3}
@@ -95,7 +96,9 @@ EXPLAINS = {
 }
 SPECIAL = {
     "/api/write": "WriteRequest",
+    "/api/write/figure": "WriteFigureRequest",
     "/api/cite": "CiteRequest",
+    "/api/cite/figure": "CiteFigureRequest",
     "/api/similarity": "SimilarityRequest",
     "/api/similarity/figure": "PairFigureRequest",
 }
@@ -106,12 +109,16 @@ def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
     served = {name: catalogue.model(name) for name in catalogue}
     compares = [name for name, model in served.items() if sides_of(model)]
     predicts = [name for name, model in served.items() if "image" not in sides_of(model)]
+    writes = [name for name, model in served.items() if model.writes]
+    cites = [name for name, model in served.items() if isinstance(model, CausalLM)]
     able_to = {
         **dict.fromkeys(EXPLAINS, predicts),
         "/api/similarity": compares,
         "/api/similarity/figure": compares,
-        "/api/write": [name for name, model in served.items() if model.writes],
-        "/api/cite": [name for name, model in served.items() if isinstance(model, CausalLM)],
+        "/api/write": writes,
+        "/api/write/figure": writes,
+        "/api/cite": cites,
+        "/api/cite/figure": cites,
     }
     for path, schema in (EXPLAINS | SPECIAL).items():
         able = able_to[path]

@@ -54,8 +54,9 @@ class Limits:
 
     @property
     def items(self) -> int:
-        """Values in a request: more than every field, method and target (or feature to be taken away) together."""
-        return 64 + self.methods + max(4 * self.targets, self.removed)
+        """Values in a request: more than every field, message, method, target and written token (or feature to be taken
+        away) together."""
+        return 160 + self.methods + max(4 * self.targets + self.generate, self.removed)
 
     @property
     def body_bytes(self) -> int:

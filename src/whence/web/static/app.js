@@ -27,6 +27,8 @@ const state = {
   sides: null, // what the sides of a pair are, where they may be images
   generate: share.GENERATE, // tokens to write
   documents: "", // that an answer is written from
+  chat: true, // whether models that know conversations are asked as in one
+  system: "", // what they are told to be
   looked: 0, // the side of a pair whose attention is looked at
   measure: "", // how the two are compared; nothing for the model's own
   sound: null,
@@ -183,7 +185,7 @@ function adopt(wanted) {
   const own = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "" },
+    { model: own.name, methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "", chat: true, system: "" },
     wanted ?? {},
     { model: own.name },
   );
