@@ -178,3 +178,13 @@ def test_the_map_names_tokens_where_they_fit():
         np.ones((2, 300)), Explanation(np.ones(300), tokens=("x",) * 300), ("a", "b"), ((299, 300), (300, 300))
     )
     assert "300 earlier" in trace_map(wide).svg
+
+
+def test_a_character_of_several_tokens_stands_once():
+    whole = Explanation(
+        np.ones(4), tokens=("🐝", "🐝", "a", "b"), text="🐝ab", offsets=((0, 1), (0, 1), (1, 2), (2, 3)),
+        sides=("user", "user", "user", "continuation"), target="b",
+    )  # fmt: skip
+    user, _ = passages(Trace(whole.scores[None], whole, ("b",), ((3, 4),)))
+    assert [cell.text for cell in user.cells] == ["🐝", "", "a"]
+    assert [(cell.start, cell.stop) for cell in user.cells] == [(0, 1), (1, 2), (2, 3)]

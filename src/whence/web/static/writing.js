@@ -125,7 +125,7 @@ export function writing({ view, info, state, input }) {
     const prompt = { model: given.model, ...(chat ? { messages: messagesOf({ ...state, text: given.text }) } : { text: given.text }) };
     const request = { ...prompt, generate: state.generate, method };
     const text = el("span", { class: "fresh" });
-    view.replaceChildren(el("section", { class: "w-card" }, chat ? conversation(prompt.messages, text) : goingOn(given.text, text)));
+    view.replaceChildren(el("section", { class: "w-card writing" }, chat ? conversation(prompt.messages, text) : goingOn(given.text, text)));
     await stream("write", "/api/write", request, (event) => {
       if (event.event === "token") text.append(event.text);
       if (event.event !== "trace") return;
@@ -179,7 +179,7 @@ function conversation(messages, text) {
 function traced(view, info, { data, verdict, ids }, { prompt, method }, top) {
   const root = el("div", { class: "w-trace", id: "whence-trace" });
   const below = el("div", { class: "w-board" });
-  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", dir: "auto", text: verdict })));
+  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", text: verdict })));
   view.replaceChildren(top, said, root, rather(data, { ...prompt, continuation: ids, methods: [method] }, info, below), below);
   whence.trace(root, data);
 }
