@@ -182,9 +182,10 @@ def test_the_map_names_tokens_where_they_fit():
 
 def test_a_character_of_several_tokens_stands_once():
     whole = Explanation(
-        np.ones(4), tokens=("🐝", "🐝", "a", "b"), text="🐝ab", offsets=((0, 1), (0, 1), (1, 2), (2, 3)),
-        sides=("user", "user", "user", "continuation"), target="b",
+        np.ones(6), tokens=("🐝", "🐝", " ه", "ه", "a", "b"), text="🐝 هab",
+        offsets=((0, 1), (0, 1), (1, 3), (2, 3), (3, 4), (4, 5)), sides=("user",) * 5 + ("continuation",), target="b",
     )  # fmt: skip
-    user, _ = passages(Trace(whole.scores[None], whole, ("b",), ((3, 4),)))
-    assert [cell.text for cell in user.cells] == ["🐝", "", "a"]
-    assert [(cell.start, cell.stop) for cell in user.cells] == [(0, 1), (1, 2), (2, 3)]
+    user, _ = passages(Trace(whole.scores[None], whole, ("b",), ((5, 6),)))
+    assert "".join(cell.gap + cell.text for cell in user.cells) == "🐝 هa"
+    assert [cell.text for cell in user.cells] == ["🐝", "", "ه", "", "a"]
+    assert [(cell.start, cell.stop) for cell in user.cells] == [(n, n + 1) for n in range(5)]

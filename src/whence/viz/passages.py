@@ -69,11 +69,15 @@ def passages(trace: Trace) -> list[Passage]:
             found.append((side, []))
         gap = "" if is_laid_out else piece.gap
         read = piece.text if side == TEMPLATE else _line_ends(piece.text)
-        if placed and column and whole.offsets[column] == whole.offsets[column - 1] != (0, 0):
+        if placed and column and _within(whole.offsets[column], whole.offsets[column - 1]):
             read = ""  # several tokens may be one character, which stands with the first of them
         gap = gap.replace("\n", " ") if side == TEMPLATE else gap
         found[-1][1].append(_cell(gap, read, column, column + 1, None, special))
     return [_passage(name, cells) for name, cells in [*found, (WRITTEN, list(_written(trace)))]]
+
+
+def _within(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return other[0] <= span[0] < span[1] <= other[1]
 
 
 def _passage(name: str, cells: Sequence[Cell]) -> Passage:
