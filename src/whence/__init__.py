@@ -17,7 +17,7 @@ from whence.models import load
 from whence.models.embedding import similar_to
 from whence.models.pointing import box, region
 from whence.models.targets import answer, contrast, token
-from whence.models.word_targets import entropy, span
+from whence.models.word_targets import entropy, span, written
 from whence.results import (
     AttributionGraph,
     Citations,
@@ -106,4 +106,5 @@ __all__ = [
     "token",
     "tune",
     "verify",
+    "written",
 ]

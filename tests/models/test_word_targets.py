@@ -123,3 +123,52 @@ def test_changed_inputs_have_no_gradient(lm):
         whence.span(score="lodgit")
     with pytest.raises(whence.WhenceError, match="writes none"):
         whence.explain("sentiment", "a gem", target=whence.entropy())
+
+
+@pytest.mark.parametrize("place", [0, 2, -1])
+def test_why_a_token_was_written_rather_than_another(lm, place):
+    ids = whence.explain(lm, PROMPT, generate=4).ids
+    n = place % 4
+    before = torch.tensor([[*small.bytelevel()(PROMPT)["input_ids"], *ids[:n]]])
+    with torch.no_grad():
+        row = small.llama()(before).logits[0, -1].double()
+    rival = next(letter for letter in "xy" if number(letter) != ids[n])
+    exp = whence.explain(lm, PROMPT, "gi", whence.written(place, than=rival), continuation=ids)
+    assert exp.target_score == pytest.approx(float(row[ids[n]] - row[number(rival)]), abs=1e-4)
+    assert len(exp) == before.shape[1]  # nothing that was written later
+    assert exp.prediction.scores[0] == pytest.approx(float(row.max()), abs=1e-4)
+    alone = whence.explain(lm, PROMPT, "gi", whence.written(place), continuation=ids)
+    others = row[torch.arange(len(row)) != ids[n]]
+    assert alone.target_score == pytest.approx(float(row[ids[n]] - others.max()), abs=1e-4)
+    span = whence.explain(lm, PROMPT, "gi", whence.span(n, n + 1), continuation=ids)
+    np.testing.assert_allclose(alone.scores, span.scores[: len(alone)], atol=1e-5)
+
+
+def test_words_that_begin_alike_are_compared_where_they_part(lm):
+    row = logits(PROMPT + "mov")[-1]
+    parted = whence.explain(lm, PROMPT, target=whence.written(2, than="ve"), continuation="movie")
+    assert parted.target == "i rather than e"
+    assert parted.target_score == pytest.approx(float(row[number("i")] - row[number("e")]), abs=1e-4)
+
+
+def test_what_was_not_written_has_no_reason(lm):
+    for target, said in (
+        (whence.written(5), "does not exist: 5 were written"),
+        (whence.written(3, than="ie"), "do not differ"),
+        (whence.written(0, than=""), "do not differ"),
+    ):
+        with pytest.raises(whence.WhenceError, match=said):
+            whence.explain(lm, PROMPT, target=target, continuation="movie")
+    with pytest.raises(whence.WhenceError, match="does not exist: 0"):
+        whence.explain(lm, PROMPT, target=whence.written(0))
+    with pytest.raises(whence.WhenceError, match="this model writes none"):
+        whence.explain((small.classifier(), small.wordpiece()), PROMPT, target=whence.written(0))
+    with pytest.raises(whence.WhenceError, match="place"):
+        whence.written("movie")
+
+
+def test_a_translation_is_asked_about_too():
+    model = whence.load((small.t5(), small.wordpiece()))
+    trace = whence.explain(model, "a good movie", generate=3)
+    exp = whence.explain(model, "a good movie", target=whence.written(1), continuation=trace.ids)
+    assert exp.target_score == pytest.approx(trace.target_scores[1], abs=1e-4)

@@ -156,7 +156,7 @@ def test_what_can_not_be_cited(lm):
         whence.cite(lm, " ", ["a"])
     with pytest.raises(whence.WhenceError, match="goes on writing"):
         whence.cite("sentiment", QUESTION, ["a"])
-    for answer in ("", " \n", 5):
+    for answer in ("", " \n", 5, []):
         with pytest.raises(whence.WhenceError, match="answer="):
             whence.cite(lm, QUESTION, ["a"], answer=answer)
     for documents in (None, 5):
@@ -179,3 +179,12 @@ def test_what_can_not_be_cited(lm):
 def test_statements_in_any_script(lm):
     cited = whence.cite(lm, QUESTION, DOCUMENTS, answer="中文。Not 😀 bad. 很好。")
     assert [statement.text for statement in cited.statements] == ["中文。", "Not 😀 bad.", "很好。"]
+
+
+def test_an_answer_is_cited_again_token_by_token(lm):
+    """As a text, it would be tokenized anew, and without the white space around it."""
+    cited = whence.cite(lm, QUESTION, DOCUMENTS, generate=8)
+    again = whence.cite(lm, QUESTION, DOCUMENTS, answer=cited.trace.ids)
+    assert again.answer == cited.answer
+    assert again.trace.ids == cited.trace.ids
+    assert again.documents == pytest.approx(cited.documents, abs=1e-6)

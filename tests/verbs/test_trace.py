@@ -365,6 +365,28 @@ def test_tools_are_a_part_of_a_conversation():
         whence.explain(model, {"messages": [{"role": "user", "content": "hi"}], "tools": [{"name": "clock"}]})
 
 
+def test_what_was_written_is_taken_up_again_token_by_token(lm):
+    """Bytes that are no character can't be passed as a text."""
+    drawn = {"max_new_tokens": 6, "temperature": 2.0, "seed": 3}
+    trace = written(lm, generate=drawn)
+    assert "\N{REPLACEMENT CHARACTER}" in trace.text
+    again = written(lm, generate=None, continuation=trace.ids)
+    assert again.ids == trace.ids
+    assert again.written == trace.written
+    np.testing.assert_allclose(again.scores, trace.scores, atol=1e-5)
+    streamed = written(lm, generate=drawn, on_token=lambda *_: None)
+    assert (
+        streamed.ids == written(lm, generate=drawn, rows="word").ids == trace.by("word", rows="word").ids == trace.ids
+    )
+
+
+@pytest.mark.parametrize(("ids", "said"), [([0, 999_999], "no token 999999"), ([-1], "no token -1"), (["a"], "list"),
+                                           ([True], "list"), (7, "int"), ([], "nothing")])  # fmt: skip
+def test_ids_that_are_none(lm, ids, said):
+    with pytest.raises(whence.WhenceError, match=said):
+        written(lm, generate=None, continuation=ids)
+
+
 @pytest.mark.parametrize("suffix", ["json", "npz"])
 def test_saved_and_loaded(lm, tmp_path, suffix):
     trace = written(lm)

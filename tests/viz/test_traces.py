@@ -178,3 +178,14 @@ def test_the_map_names_tokens_where_they_fit():
         np.ones((2, 300)), Explanation(np.ones(300), tokens=("x",) * 300), ("a", "b"), ((299, 300), (300, 300))
     )
     assert "300 earlier" in trace_map(wide).svg
+
+
+def test_a_character_of_several_tokens_stands_once():
+    whole = Explanation(
+        np.ones(6), tokens=("🐝", "🐝", " ه", "ه", "a", "b"), text="🐝 هab",
+        offsets=((0, 1), (0, 1), (1, 3), (2, 3), (3, 4), (4, 5)), sides=("user",) * 5 + ("continuation",), target="b",
+    )  # fmt: skip
+    user, _ = passages(Trace(whole.scores[None], whole, ("b",), ((5, 6),)))
+    assert "".join(cell.gap + cell.text for cell in user.cells) == "🐝 هa"
+    assert [cell.text for cell in user.cells] == ["🐝", "", "ه", "", "a"]
+    assert [(cell.start, cell.stop) for cell in user.cells] == [(n, n + 1) for n in range(5)]

@@ -117,7 +117,7 @@ def test_a_trace_names_words_that_are_about_as_strong_as_the_strongest_and_whose
     scores[4:6] = 1.0  # two tokens of one word
     scores[[0, 1]] = 9.0, 0.9  # a special token, and a word that is not half as strong
     told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
-    assert told == "“Rome is nice</s>” came mainly from “city”, most of it from “template”."
+    assert told == "“Rome is nice” came mainly from “city”, most of it from the chat template."
     scores[0] = 0.0
     told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
-    assert told.endswith("came mainly from “city”, most of it from “user”.")
+    assert told.endswith("came mainly from “city”, most of it from what the user said.")

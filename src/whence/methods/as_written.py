@@ -52,7 +52,8 @@ def streamed(
         scores = np.insert(row.scores.reshape(-1), end - missing, np.zeros(missing))
         rows.append(model.explanation(example, scores=scores, **_apart_from_features(row)))
     count = len(example.written)
-    return Trace.of(rows, model.pieces_written(example), [place_of(model, example, n, n + 1) for n in range(count)])
+    places = [place_of(model, example, n, n + 1) for n in range(count)]
+    return Trace.of(rows, model.pieces_written(example), places, example.written)
 
 
 def _apart_from_features(row: Explanation) -> dict[str, Any]:

@@ -56,7 +56,7 @@ def traced(
     made = track(
         _each(model, method, example, targets, [b for _, b in spans], memory), method.name, len(spans), show=progress
     )
-    return Trace.of(list(made), names, [place_of(model, example, a, b) for a, b in spans])
+    return Trace.of(list(made), names, [place_of(model, example, a, b) for a, b in spans], example.written)
 
 
 def _each(

@@ -58,6 +58,11 @@ class AbstractAdapter(NamedOutputs, ABC):
         return Predicted()
 
     @property
+    def chats(self) -> bool:
+        """Whether it takes messages of a conversation: it comes with a chat template."""
+        return False
+
+    @property
     def limit(self) -> int | None:
         """The most tokens the model takes, where there is a limit."""
         return None

@@ -19,7 +19,7 @@ from whence.models.adapter import AbstractAdapter
 from whence.models.reaching import why_not
 from whence.models.tasks import TASKS, kind_of
 
-__all__ = ["AUTO", "BUNDLED", "KNOWN", "Found", "Reading", "companion_of", "first_line", "from_files"]
+__all__ = ["AUTO", "BUNDLED", "KNOWN", "FromFiles", "Reading", "companion_of", "first_line", "from_files"]
 
 BUNDLED = ("sentiment", "digits", "tones", "shapes")
 """Models that come with the package."""
@@ -42,7 +42,7 @@ class Reading(NamedTuple):
     allow_pickle: bool
 
 
-class Found(NamedTuple):
+class FromFiles(NamedTuple):
     """A module from files, its kind, where they are, and how others there are read."""
 
     module: nn.Module
@@ -51,7 +51,7 @@ class Found(NamedTuple):
     options: dict[str, Any]
 
 
-def from_files(name: str, task: str | None, how: Reading, adapter: doors.AdapterFiles | None = None) -> Found:
+def from_files(name: str, task: str | None, how: Reading, adapter: doors.AdapterFiles | None = None) -> FromFiles:
     """What a folder or a repository holds. Weights that an `adapter` brings are not missing."""
     import transformers
 
@@ -96,7 +96,7 @@ def from_files(name: str, task: str | None, how: Reading, adapter: doors.Adapter
     module = module.eval()
     if how.device != AUTO:
         module = module.to(how.device or ("cuda" if torch.cuda.is_available() else "cpu"))
-    return Found(module, kind, source, options)
+    return FromFiles(module, kind, source, options)
 
 
 def _offers(auto: Any, config: Any) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, nullcontext
 from functools import partial
 from typing import Any
@@ -14,8 +14,10 @@ from whence import cancel
 from whence.errors import InputError, nearest
 from whence.progress import steps
 
-__all__ = ["LENGTH", "Generate", "checked_generate", "still_wanted", "writing_options"]
+__all__ = ["LENGTH", "Continuation", "Generate", "checked_generate", "still_wanted", "writing_options"]
 
+Continuation = str | Sequence[int]
+"""What was written: a text, or its tokens by their ids."""
 Generate = int | Mapping[str, Any]
 """How many tokens at most; or options of `generate` (max_new_tokens, do_sample, temperature, top_p, stop_strings, …)
 and a seed."""

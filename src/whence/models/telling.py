@@ -13,7 +13,7 @@ from whence.core.batch import Source
 from whence.errors import EmptyInputError, InputError, InputTooLongError
 from whence.models.encoded import EncodedRow
 from whence.models.example import Example
-from whence.models.generating import Generate, writing_options
+from whence.models.generating import Continuation, Generate, writing_options
 from whence.models.targets import AbstractTarget
 from whence.models.text import IDS
 from whence.models.word_targets import Next, Span
@@ -61,7 +61,7 @@ class Seq2SeqLM(LanguageModel):
         item: Any,
         *,
         truncate: bool = False,
-        continuation: str | None = None,
+        continuation: Continuation | None = None,
         generate: Generate | None = None,
     ) -> Example:
         source = super().encode_one(item, truncate=truncate)
@@ -71,7 +71,7 @@ class Seq2SeqLM(LanguageModel):
             if DECODER.name in item.inputs:
                 raise InputError(f"pass either {DECODER.name!r} or continuation= and generate=, not both")
         if continuation is not None:
-            chosen = list(self._reader(text_target=continuation)["input_ids"])
+            chosen = self._target_ids(continuation) if isinstance(continuation, str) else self.given_ids(continuation)
         else:
             chosen = self._generated(source, 32 if generate is None else generate)
         if not chosen:
@@ -83,6 +83,9 @@ class Seq2SeqLM(LanguageModel):
             replace(self._features(DECODER, row, "decoder"), offsets=(), word_ids=()),
         )
         return replace(source, inputs=row, parts=parts, rows=tuple(range(len(chosen))), written=tuple(chosen))
+
+    def _target_ids(self, text: str) -> list[int]:
+        return list(self._reader(text_target=text)["input_ids"])
 
     def _generated(self, source: Example, generate: Generate) -> list[int]:
         with writing_options(generate, self.tokenizer) as options:
@@ -118,7 +121,12 @@ class Telling(Seq2SeqLM):
         return True
 
     def encode_one(
-        self, item: Any, *, truncate: bool = False, continuation: str | None = None, generate: Generate | None = None
+        self,
+        item: Any,
+        *,
+        truncate: bool = False,
+        continuation: Continuation | None = None,
+        generate: Generate | None = None,
     ) -> Example:
         seen = self.perceived(item, truncate)
         given = seen.inputs.get(DECODER.name)
@@ -127,7 +135,7 @@ class Telling(Seq2SeqLM):
         start = self._prefix()
         room = self._longest - len(start)
         if continuation is not None:
-            chosen = self._plain_ids(continuation)
+            chosen = self._plain_ids(continuation) if isinstance(continuation, str) else self.given_ids(continuation)
         else:
             chosen = self._generated_after(seen, start, min(64, room) if generate is None else generate)
         if len(chosen) > room:

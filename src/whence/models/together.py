@@ -17,7 +17,7 @@ from whence.models.adapter import AbstractAdapter, Companion
 from whence.models.chat import Chat, is_chat
 from whence.models.encoded import EncodedRow
 from whence.models.example import Example, Features
-from whence.models.generating import Generate
+from whence.models.generating import Continuation, Generate
 from whence.models.image import PIXELS, cells_of, grid_of, opened, patch_of, pixels_of, seen, squares
 from whence.models.targets import AbstractTarget, Predicted
 from whence.models.telling import DECODER, Telling
@@ -82,7 +82,12 @@ class ImageTextLM(CausalLM):
         return InputError(f"can't read {type(item).__name__}: this model takes {self._form}, or a text")
 
     def encode_one(
-        self, item: Any, *, truncate: bool = False, continuation: str | None = None, generate: Generate | None = None
+        self,
+        item: Any,
+        *,
+        truncate: bool = False,
+        continuation: Continuation | None = None,
+        generate: Generate | None = None,
     ) -> Example:
         chat = is_chat(item) and self.processor is not None
         if not chat and not isinstance(item, (EncodedRow, Mapping)):  # text alone

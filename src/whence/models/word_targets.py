@@ -18,7 +18,7 @@ from whence.models.targets import CONSTANT, AbstractTarget, Term, View, Weights,
 from whence.options import check
 from whence.results.units import tokens_reading
 
-__all__ = ["Beyond", "Entropy", "Next", "Rivals", "Score", "Span", "Weighted", "entropy", "span"]
+__all__ = ["Beyond", "Entropy", "Next", "Rivals", "Score", "Span", "Weighted", "Written", "entropy", "span", "written"]
 
 Score = Literal["margin", "logit", "logprob", "probability"]
 """What is explained of a word: its logit less that of the next best word, its logit, its logarithmic probability, its
@@ -178,6 +178,19 @@ class Rivals(AbstractTarget):
 
 
 @dataclass(frozen=True)
+class Written(AbstractTarget):
+    """One token of what is written, rather than other words in its place. A language model makes `Next` or `Rivals` of
+    it, for the text as it was when that token was to come."""
+
+    place: int
+    than: str | None = None
+    """None for the next likeliest token."""
+
+    def terms(self, view: View) -> tuple[list[Term], str]:
+        raise InputError("whence.written(…) is a token that a language model wrote, and this model writes none")
+
+
+@dataclass(frozen=True)
 class Entropy(AbstractTarget):
     """How unsure the model is of what comes: the entropy of its next word, in nats."""
 
@@ -198,6 +211,14 @@ def span(start: int | str = 0, stop: int | None = None, *, score: Score = "margi
     """Explain tokens `start` to `stop` of a given or generated continuation, or some of its words: span("in 1889")."""
     check("score", score, Score, "span")
     return Span(start, stop, score)
+
+
+def written(place: int, *, than: str | None = None) -> Written:
+    """Explain why token `place` of a given or generated continuation was written, rather than the next likeliest or
+    `than` in its place: written(3, than=" London"). Where both begin alike, the first token that differs decides."""
+    check("place", place, int, "written")
+    check("than", than, str | None, "written")
+    return Written(place, than)
 
 
 def entropy() -> Entropy:

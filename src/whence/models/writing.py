@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
+from numbers import Integral
 from typing import Any
 
 import torch
@@ -12,12 +13,12 @@ from torch import Tensor
 from whence.errors import EmptyInputError, InputError
 from whence.models.chat import Chat, is_chat, sides_of
 from whence.models.example import Example, ExampleBatch, Features
-from whence.models.generating import Generate, writing_options
+from whence.models.generating import Continuation, Generate, writing_options
 from whence.models.targets import AbstractTarget, Class, Contrast, Custom, TokenLabel
 from whence.models.text import IDS, TextAdapter
 from whence.models.tokens import read_on, spans_of, special_in, spell_tokens, words_in
 from whence.models.word_head import KEEP, Head, find_head
-from whence.models.word_targets import Next, Rivals, Span
+from whence.models.word_targets import Next, Rivals, Span, Written
 
 __all__ = ["CausalLM", "LanguageModel", "MaskedLM"]
 
@@ -56,6 +57,50 @@ class LanguageModel(TextAdapter):
         text, spans = read_on(self.tokenizer, ids[: len(ids) - count + 1], example.written)
         begun = [n == 0 or spans[n] != spans[n - 1] for n in range(count)]  # several tokens may be one character
         return tuple(text[a:b] if first else "" for first, (a, b) in zip(begun, spans, strict=True))
+
+    def aim(self, example: Example, choice: Any) -> tuple[Example, AbstractTarget]:
+        return self._at_written(example, choice) if isinstance(choice, Written) else super().aim(example, choice)
+
+    def _at_written(self, example: Example, choice: Written) -> tuple[Example, AbstractTarget]:
+        """The example as it was when a written token was to come, and that token rather than others."""
+        count = len(example.written)
+        if not -count <= choice.place < count:
+            raise InputError(
+                f"written token {choice.place} does not exist: {count} were written. Pass generate=N or continuation="
+            )
+        at = choice.place % count
+        if choice.than is None:
+            target: AbstractTarget = Next(example.written[at])
+        else:
+            this, that = example.written[at:], self.ids_of(choice.than)
+            parting = _common(this, that)
+            if parting == min(len(this), len(that)):
+                raise InputError(
+                    f"{self.read(this)!r} and {choice.than!r} do not differ in any token that both have: nothing "
+                    "decides between them"
+                )
+            at += parting
+            target = Rivals(((example.rows[at], this[parting], that[parting]),))
+        made = self.beginning(example, at + 1) or example
+        return replace(made, rows=(example.rows[at],), written=()), target
+
+    def beginning(self, example: Example, count: int) -> Example | None:
+        """The example as it was when the last of its first `count` written tokens was to come; None where more than
+        tokens that follow each other goes in."""
+        return None
+
+    def given_ids(self, ids: Any) -> list[int]:
+        """Ids that were passed as a continuation, or an error for what is none."""
+        if not isinstance(ids, Sequence) or not all(isinstance(i, Integral) and not isinstance(i, bool) for i in ids):
+            raise InputError(
+                f"continuation= is one text or its token ids, not {type(ids).__name__}: explain several one by one"
+            )
+        config = self.config.get_text_config() if hasattr(self.config, "get_text_config") else self.config
+        size = getattr(config, "vocab_size", None)
+        wrong = next((i for i in ids if i < 0 or (size is not None and i >= size)), None)
+        if wrong is not None:
+            raise InputError(f"there is no token {wrong} in the model's vocabulary")
+        return [int(i) for i in ids]
 
     def find(self, label: str) -> int:
         ids = self.ids_of(label)
@@ -163,6 +208,10 @@ class CausalLM(LanguageModel):
     task = "text-generation"
     writes = True
 
+    @property
+    def chats(self) -> bool:
+        return getattr(self.tokenizer, "chat_template", None) is not None
+
     def split(self, inputs: Any) -> tuple[list[Any], bool]:
         return ([inputs], True) if is_chat(inputs) else super().split(inputs)
 
@@ -171,7 +220,7 @@ class CausalLM(LanguageModel):
         item: Any,
         *,
         truncate: bool = False,
-        continuation: str | None = None,
+        continuation: Continuation | None = None,
         generate: Generate | None = None,
     ) -> Example:
         if is_chat(item):
@@ -254,10 +303,10 @@ class CausalLM(LanguageModel):
             prompt = _cut(prompt, kept)
         return prompt, [[word] if isinstance(word, int) else whole[word][common:] for word in words]
 
-    def continued(self, prompt: Example, text: str) -> Example:
-        """The prompt with `text` written behind it. Both are tokenized as one."""
+    def continued(self, prompt: Example, text: Continuation) -> Example:
+        """The prompt with `text` written behind it. Both are tokenized as one; ids are taken as they are."""
         if not isinstance(text, str):
-            raise InputError(f"continuation= is one text, not {type(text).__name__}: explain several one by one")
+            return self.with_written(prompt, self.given_ids(text))
         whole = prompt.text
         prompt, (ids,) = self._followed_by(prompt, text)
         if not ids:
@@ -324,8 +373,6 @@ class CausalLM(LanguageModel):
         return tuple(names), tuple((start + a, start + b) for a, b in spans), prompt.text + written
 
     def beginning(self, example: Example, count: int) -> Example | None:
-        """The example as it was when the last of its first `count` written tokens was to come; None where more than
-        tokens that follow each other goes in."""
         part, length = example.parts[0], example.inputs[IDS.name].shape[0]
         if len(example.parts) > 1 or part.places is not None or example.looked_up:
             return None

@@ -48,6 +48,9 @@ class Trace(Drawn):
     target_scores: tuple[float, ...] = ()
     receipts: tuple[Conservation, ...] = ()
     """One for each row; empty where the method has none."""
+    ids: tuple[int, ...] = ()
+    """All written tokens by their ids, whatever the rows are: `explain(…, continuation=trace.ids)` takes the very same
+    text."""
 
     def __post_init__(self) -> None:
         scores = np.array(self.scores, dtype=np.float32)
@@ -59,7 +62,13 @@ class Trace(Drawn):
             raise ValueError(f"{len(self.places)} places for {len(self.written)} rows")
 
     @classmethod
-    def of(cls, rows: Sequence[Explanation], written: Sequence[str], places: Sequence[tuple[int, int]]) -> Trace:
+    def of(
+        cls,
+        rows: Sequence[Explanation],
+        written: Sequence[str],
+        places: Sequence[tuple[int, int]],
+        ids: Sequence[int] = (),
+    ) -> Trace:
         """From one explanation for each row."""
         receipts = tuple(row.conservation for row in rows if row.conservation is not None)
         return cls(
@@ -70,6 +79,7 @@ class Trace(Drawn):
             targets=tuple(row.target for row in rows),
             target_scores=tuple(row.target_score for row in rows),
             receipts=receipts if len(receipts) == len(rows) else (),
+            ids=tuple(ids),
         )
 
     def __len__(self) -> int:
@@ -161,7 +171,7 @@ class Trace(Drawn):
         groups = [own for _, own in groups_of(text, unit)]
         sums = [self._sum(dict.fromkeys(own, 1.0), "".join(self.written[n] for n in own)) for own in groups]
         places = [(self.places[own[0]][0], self.places[own[-1]][1]) for own in groups]
-        made = Trace.of(sums, ["".join(self.written[n] for n in own) for own in groups], places)
+        made = Trace.of(sums, ["".join(self.written[n] for n in own) for own in groups], places, self.ids)
         return replace(made, whole=self.whole)
 
     # -- saving ----------------------------------------------------------------------------------------------
@@ -178,6 +188,7 @@ class Trace(Drawn):
             "targets": list(self.targets),
             "target_scores": list(self.target_scores),
             "receipts": [receipt.to_dict() for receipt in self.receipts],
+            "ids": list(self.ids),
         }
 
     @classmethod
@@ -192,6 +203,7 @@ class Trace(Drawn):
             targets=tuple(data["targets"]),
             target_scores=tuple(data["target_scores"]),
             receipts=tuple(Conservation.from_dict(receipt) for receipt in data["receipts"]),
+            ids=tuple(data.get("ids", ())),
         )
 
     def _writers(self) -> Writers:

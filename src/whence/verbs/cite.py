@@ -17,7 +17,7 @@ from whence.methods.method import AbstractMethod
 from whence.methods.tracing import traced
 from whence.models.chat import sides_of
 from whence.models.example import Example
-from whence.models.generating import LENGTH, Generate, checked_generate
+from whence.models.generating import LENGTH, Continuation, Generate, checked_generate
 from whence.models.loading import load
 from whence.models.targets import Weights
 from whence.models.tokens import special_in
@@ -43,7 +43,7 @@ def cite(
     question: str,
     documents: Sequence[Any] | Mapping[str, str],
     *,
-    answer: str | None = None,
+    answer: Continuation | None = None,
     generate: Generate = LENGTH,
     method: str | AbstractMethod | Recipe = "lrp",
     task: str = TASK,
@@ -61,7 +61,8 @@ def cite(
         model: a language model that writes: loaded, a name to load, `(module, tokenizer)`.
         question: what is asked.
         documents: texts, texts by name, or rows with "text" and "title".
-        answer: a finished answer, which is then cited in place of one that the model writes.
+        answer: a finished answer, which is then cited in place of one that the model writes: a text, or token ids
+            (`cited.trace.ids`).
         generate: tokens that the model writes at most, or options of its `generate`.
         method: a name (`whence methods` lists them), a method with options, or a recipe.
         task: what the model is told to do.
@@ -73,7 +74,8 @@ def cite(
         raise InputError(f"cite asks a language model that goes on writing, and this is {adapter.called}")
     if not isinstance(question, str) or not question.strip():
         raise EmptyInputError("there is no question: cite(model, 'Who built the tower?', documents)")
-    if answer is not None and (not isinstance(answer, str) or not answer.strip()):
+    states = bool(answer.strip()) if isinstance(answer, str) else isinstance(answer, Sequence) and len(answer) > 0
+    if answer is not None and not states:
         raise EmptyInputError(f"answer={answer!r} states nothing: pass a text, or leave it out and the model answers")
     check("task", task, str, "cite")
     size_of(memory)
@@ -112,7 +114,7 @@ class Prompt:
         self.bare = f"{HEADING}{task}\n\nQuestion: {question}"
         """The same without the documents."""
 
-    def encoded(self, model: CausalLM, answer: str | None, generate: Generate) -> Example:
+    def encoded(self, model: CausalLM, answer: Continuation | None, generate: Generate) -> Example:
         """The prompt for a model, as a message where it has a template, with the answer behind it."""
         item = _item(model, self.text)
         try:
@@ -124,7 +126,9 @@ class Prompt:
             ) from error
         prompt = self._with_sides(prompt)
         if answer is not None:
-            return model.within_limit(model.continued(prompt, answer if _chats(model) else f" {answer.lstrip()}"))
+            if isinstance(answer, str) and not model.chats:
+                answer = f" {answer.lstrip()}"
+            return model.within_limit(model.continued(prompt, answer))
         (example,), _ = model.encode(item, generate=generate)
         ids = list(example.written)
         while len(ids) > 1 and special_in(model.tokenizer, ids[-1:])[0]:  # what ends the answer states nothing
@@ -221,13 +225,9 @@ def _memory(trace: Trace, row: int) -> float:
     return receipt.total - receipt.inputs
 
 
-def _chats(model: CausalLM) -> bool:
-    return getattr(model.tokenizer, "chat_template", None) is not None
-
-
 def _item(model: CausalLM, text: str) -> Any:
     """A prompt for a model: a message where it has a template, and else a text that it goes on from."""
-    return [{"role": "user", "content": text}] if _chats(model) else f"{text}\n\nAnswer:"
+    return [{"role": "user", "content": text}] if model.chats else f"{text}\n\nAnswer:"
 
 
 def document_side(n: int) -> str:

@@ -25,7 +25,7 @@ from whence.methods.propagate import Propagate
 from whence.methods.tracing import Rows, traced
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
-from whence.models.generating import Generate, checked_generate
+from whence.models.generating import Continuation, Generate, checked_generate
 from whence.models.loading import load
 from whence.models.refusing import in_words
 from whence.models.writing import CausalLM
@@ -92,7 +92,7 @@ def explain(
     text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
-    continuation: str | None = None,
+    continuation: Continuation | None = None,
     generate: Generate | None = None,
     by: Units = "token",
     rows: Rows = "token",
@@ -113,7 +113,7 @@ def explain(
     text: str | int | Sequence[str] | None = None,
     special_tokens: bool = True,
     truncate: bool = False,
-    continuation: str | None = None,
+    continuation: Continuation | None = None,
     generate: Generate | None = None,
     by: Units = "token",
     rows: Rows = "token",
@@ -137,13 +137,13 @@ def explain(
         model: a loaded model, a name to load, `(module, tokenizer)`, or a module.
         inputs: text, a pair, words, chat messages, encoded tensors, an image; a list or a column of these; a frame.
         method: a name (`whence methods` lists them), a method with options, or a recipe.
-        target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, `whence.box("cat")`,
-            `whence.region("cat")`, a function of the outputs; a list or column with one for each input. Default: the
-            prediction; for language models, against the runner-up.
+        target: class index, label, word, `whence.contrast(a, b)`, `whence.span()`, `whence.written(3)`,
+            `whence.box("cat")`, `whence.region("cat")`, a function of the outputs; a list or column with one for each
+            input. Default: the prediction; for language models, against the runner-up.
         text: of a frame, the column that is explained; two columns for pairs.
         special_tokens: keep [CLS], [SEP], … in the result. What is left out is in `left_out`.
         truncate: cut inputs that are too long instead of raising an error.
-        continuation: for language models, the text whose tokens are explained.
+        continuation: for language models, the text whose tokens are explained; or these by their ids (`trace.ids`).
         generate: for language models, write this many tokens and explain them; or options of its `generate`, such as
             {"max_new_tokens": 100, "do_sample": True, "temperature": 0.7, "seed": 0, "stop_strings": ["."]}. Without a
             target, what is written (or continued) gives a `Trace`: each written token, and where it came from.
@@ -279,7 +279,7 @@ def _one_by_one(
 
 
 def encoding_of(
-    adapter: AbstractAdapter, truncate: bool, continuation: str | None, generate: Generate | None
+    adapter: AbstractAdapter, truncate: bool, continuation: Continuation | None, generate: Generate | None
 ) -> dict[str, Any]:
     generate = checked_generate(generate)
     if continuation is None and generate is None:

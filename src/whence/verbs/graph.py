@@ -11,7 +11,7 @@ from whence.methods.explaining import as_method
 from whence.methods.graphing import graphed
 from whence.methods.method import AbstractMethod
 from whence.methods.propagate import Propagate
-from whence.models.generating import Generate
+from whence.models.generating import Continuation, Generate
 from whence.models.loading import load
 from whence.models.refusing import in_words
 from whence.options import Above, Count, Most, check
@@ -29,7 +29,7 @@ def graph(
     *,
     share: float = 0.8,
     most: int = 500,
-    continuation: str | None = None,
+    continuation: Continuation | None = None,
     generate: Generate | None = None,
     truncate: bool = False,
     progress: bool | None = None,

@@ -76,8 +76,9 @@ def _answer(result: Citations, statements: list[Said]) -> str:
             for k in one.numbers
         )
         none = f'<span class="w-cite w-nocite" title="{_safe(from_none(one.statement))}">none</span>'
+        blank = "" if one.statement.text.strip() else ' aria-label="white space"'
         spans.append(
-            f'{_safe(one.gap)}<span class="w-statement" data-statement="{n}" tabindex="0" role="button" '
+            f'{_safe(one.gap)}<span class="w-statement" data-statement="{n}" tabindex="0" role="button"{blank} '
             f'aria-pressed="false">{_safe(one.statement.text)}</span><span class="w-cites">{chips or none}</span>'
         )
     hint = "Point at a statement to see what it came from, or at a sentence to see what it gave. A click keeps it."

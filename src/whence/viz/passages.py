@@ -11,7 +11,7 @@ import numpy as np
 from whence.results import Trace
 from whence.viz.typeset import pieces
 
-__all__ = ["WRITTEN", "Cell", "Passage", "amounts", "named", "others", "passages", "spoken", "strongest"]
+__all__ = ["WRITTEN", "Cell", "Passage", "amounts", "named", "others", "passages", "spoken", "strongest", "unmarked"]
 
 WRITTEN = "written"
 """What the passage of the model's own words is called."""
@@ -69,9 +69,15 @@ def passages(trace: Trace) -> list[Passage]:
             found.append((side, []))
         gap = "" if is_laid_out else piece.gap
         read = piece.text if side == TEMPLATE else _line_ends(piece.text)
+        if placed and column and _within(whole.offsets[column], whole.offsets[column - 1]):
+            read = ""  # several tokens may be one character, which stands with the first of them
         gap = gap.replace("\n", " ") if side == TEMPLATE else gap
         found[-1][1].append(_cell(gap, read, column, column + 1, None, special))
     return [_passage(name, cells) for name, cells in [*found, (WRITTEN, list(_written(trace)))]]
+
+
+def _within(span: tuple[int, int], other: tuple[int, int]) -> bool:
+    return other[0] <= span[0] < span[1] <= other[1]
 
 
 def _passage(name: str, cells: Sequence[Cell]) -> Passage:
@@ -131,6 +137,14 @@ def spoken(trace: Trace) -> str:
     said = [passage for passage in passages(trace)[:-1] if not passage.quiet]
     read = "".join(cell.gap + cell.text for cell in said[-1].cells if not cell.special) if said else ""
     return " ".join((read.strip() or trace.text).replace("⏎", " ").split()) or "What was written"
+
+
+def unmarked(trace: Trace) -> str:
+    """What was written, without the marks that end it."""
+    marks = [cell.special for cell in passages(trace)[-1].cells]
+    while len(marks) > 1 and marks[-1]:
+        marks.pop()
+    return "".join(trace.written[: len(marks)])
 
 
 def named(text: str) -> str:

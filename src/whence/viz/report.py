@@ -88,7 +88,7 @@ def document(
         "base-uri 'none'; form-action 'none'"
     )
     shown = html.escape(title)
-    says = f'<p class="w-verdict" dir="auto">{html.escape(verdict)}</p>' if verdict else ""
+    says = f'<p class="w-verdict">{html.escape(verdict)}</p>' if verdict else ""
     return (
         '<!doctype html>\n<html lang="en">\n<head>\n<meta charset="utf-8">\n'
         '<meta name="viewport" content="width=device-width, initial-scale=1">\n'

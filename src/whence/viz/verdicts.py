@@ -30,9 +30,12 @@ from whence.results.tuning import Tuning
 from whence.results.verdict import named_scores, reasons
 from whence.viz.axes import number, signed
 from whence.viz.citing import from_none
-from whence.viz.passages import WRITTEN, amounts, named
+from whence.viz.passages import WRITTEN, amounts, named, unmarked
 
 __all__ = ["together", "verdict"]
+
+
+ROLES = {"user": "what the user said", "system": "the system prompt", "template": "the chat template"}
 
 
 @singledispatch
@@ -59,7 +62,7 @@ def _quoted(text: str) -> str:
 
 @verdict.register
 def _(trace: Trace) -> str:
-    plainly = {WRITTEN: "its own words", "prompt": "the prompt"}
+    plainly = {WRITTEN: "its own words", "prompt": "the prompt"} | ROLES
     held = {plainly.get(name, f"“{name}”"): v for name, v in _sides(trace).items()}
     names, scores = named_scores(trace.whole)
     order = [n for n in np.argsort(-scores, kind="stable")[:3] if scores[n] > 0 and scores[n] >= scores.max() / 2]
@@ -67,7 +70,7 @@ def _(trace: Trace) -> str:
     most = max(held, key=lambda name: held[name]) if held else ""
     where = f", most of it from {most}" if len(held) > 1 and held[most] > 0 else ""
     came = f"came mainly from {together(best)}{where}" if best else "came from nothing that it read"
-    return f"{_quoted(trace.text)} {came}."
+    return f"{_quoted(unmarked(trace))} {came}."
 
 
 def _sides(trace: Trace) -> dict[str, float]:

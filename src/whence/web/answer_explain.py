@@ -13,15 +13,16 @@ import torch
 from whence.errors import EmptyInputError, InputTooLongError, UnknownNameError, WhenceError
 from whence.models import AbstractAdapter
 from whence.models.targets import contrast
-from whence.models.word_targets import span
+from whence.models.word_targets import span, written
 from whence.results import Comparison, Explanation
 from whence.results.explanation_files import to_wire
 from whence.verbs.compare import classes
 from whence.verbs.explain import explain
 from whence.web.catalogue import Catalogue, is_slow
 from whence.web.inputs import check_tokens, input_of
+from whence.web.prompts import chat_of, tokens_of
 from whence.web.refusals import ApiError, logged, of_library
-from whence.web.requests import ContrastBody, ExplainRequest
+from whence.web.requests import ContrastBody, ExplainRequest, WrittenBody
 from whence.web.settings import Limits
 
 __all__ = ["AskedFor", "answered", "answered_together", "checked", "compared", "likeness", "one_by_one"]
@@ -126,7 +127,7 @@ class AskedFor:
     @classmethod
     def by(cls, request: ExplainRequest, catalogue: Catalogue, limits: Limits) -> Self:
         adapter = catalogue.model(request.model)
-        item = input_of(adapter, request, limits)
+        item = _item(adapter, request, limits)
         options: dict[str, Any] = {"special_tokens": request.special_tokens, "progress": False}
         if request.continuation is not None or request.generate is not None:
             _check_writes(adapter, request, limits)
@@ -137,6 +138,20 @@ class AskedFor:
         except WhenceError as error:
             raise of_library(error) from None
         return cls(request, adapter, item, targets, options)
+
+
+def _item(adapter: AbstractAdapter, request: ExplainRequest, limits: Limits) -> Any:
+    """The input, or the conversation in its place."""
+    if request.messages is None:
+        return input_of(adapter, request, limits)
+    if any(given is not None for given in (request.text, request.pair, request.image, request.sound)):
+        raise ApiError(422, "invalid", "messages stand in the place of an input.", "Leave text out, or messages.")
+    return chat_of(adapter, request.messages, limits, _more(adapter, request))
+
+
+def _more(adapter: AbstractAdapter, request: ExplainRequest) -> int:
+    """How many tokens are written behind the input."""
+    return request.generate or (0 if request.continuation is None else tokens_of(adapter, request.continuation))
 
 
 def _in_one_call(asked: Sequence[AskedFor]) -> list[list[Explanation]]:
@@ -201,11 +216,8 @@ def _check_writes(adapter: AbstractAdapter, request: ExplainRequest, limits: Lim
         raise ApiError(422, "wrong_input", "This model does not write text.", "Leave continuation and generate out.")
     if request.continuation == "":
         raise ApiError(422, "empty", "The continuation is empty.", "Send some text, or null.")
-    more = request.generate or 0
-    if request.continuation is not None:
-        more = adapter.tokens_in(request.continuation) or 0
     before = "" if adapter.attends_across else request.text or ""
-    check_tokens(adapter, before, request.pair if before else None, limits.tokens, more)
+    check_tokens(adapter, before, request.pair if before else None, limits.tokens, _more(adapter, request))
 
 
 def _targets(request: ExplainRequest, adapter: AbstractAdapter, item: Any, limits: Limits) -> list[Any]:
@@ -220,4 +232,10 @@ def _targets(request: ExplainRequest, adapter: AbstractAdapter, item: Any, limit
                 "Send a list of targets, or null for what it predicts.",
             )  # fmt: skip
         return list(found)
-    return [contrast(t.this, t.that) if isinstance(t, ContrastBody) else t for t in given]
+    return [_target(one) for one in given]
+
+
+def _target(given: str | int | ContrastBody | WrittenBody) -> Any:
+    if isinstance(given, ContrastBody):
+        return contrast(given.this, given.that)
+    return written(given.written, than=given.than) if isinstance(given, WrittenBody) else given

@@ -8,6 +8,7 @@ from pydantic import BaseModel, ConfigDict, Field
 
 __all__ = [
     "AttentionAnswer",
+    "CitedAnswer",
     "DrawnAnswer",
     "ErrorBody",
     "ExplainAnswer",
@@ -59,6 +60,7 @@ class ModelInfo(BaseModel):
     task: str
     kind: Literal["text", "image", "sound", "image_text", "generation", "pair"]
     writes: bool = Field(description="Whether it can be asked to write, and to cite.")
+    chats: bool = Field(description="Whether it takes messages in place of a text.")
     sides: list[Literal["text", "image"]] = Field(description="Of kind pair: what either side may be.")
     measures: list[str] = Field(description="Of kind pair: how it can compare, its own measure first.")
     labels: list[str] = Field(description="The classes, by number; empty for language models.")
@@ -193,6 +195,12 @@ class DrawnAnswer(BaseModel):
     verdict: str = Field(description="What came out, in a sentence.")
     html: str
     data: dict[str, Any]
+
+
+class CitedAnswer(DrawnAnswer):
+    """Citations as the page draws them."""
+
+    ids: list[int] = Field(description="The answer, token by token: for answer in /api/cite/figure.")
 
 
 class RemovalBody(BaseModel):

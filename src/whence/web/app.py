@@ -27,6 +27,7 @@ from whence.web import (
 )
 from whence.web.answers import (
     AttentionAnswer,
+    CitedAnswer,
     DrawnAnswer,
     ErrorBody,
     ExplainAnswer,
@@ -45,6 +46,8 @@ from whence.web.inputs import counted
 from whence.web.jobs import Jobs, client_of, while_connected
 from whence.web.requests import (
     AttentionRequest,
+    CitedFormat,
+    CiteFigureRequest,
     CiteRequest,
     ExplainRequest,
     FigureRequest,
@@ -54,7 +57,9 @@ from whence.web.requests import (
     SimilarityRequest,
     StreamRequest,
     TokensRequest,
+    WriteFigureRequest,
     WriteRequest,
+    WrittenFormat,
 )
 from whence.web.runs import Runs, Wanted
 from whence.web.security import Guard
@@ -78,7 +83,7 @@ REASONS = {
     504: "It took longer than the server's time limit.",
 }
 READERS = 4
-WRITES = '{"event": "token", text}, then {"event": "trace", text, verdict, data}, or {"event": "error", error}'
+WRITES = '{"event": "token", text}, then {"event": "trace", text, ids, verdict, data}, or {"event": "error", error}'
 EVENTS = (
     '{"event": "progress", method, done, total, left}, {"event": "explained", method, seconds, explanations}, '
     '{"event": "failed", method, message}, {"event": "all_explained", seconds}; with faithfulness '
@@ -214,12 +219,34 @@ def _work(app: FastAPI, catalogue: Catalogue, jobs: Jobs, readers: Jobs, limits:
         catalogue.check_method(body.method)
         return await streams.lines(request, jobs, partial(answer_writing.written, body, catalogue, limits))
 
-    @router.post("/api/cite", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
+    @router.post(
+        "/api/write/figure",
+        response_class=Response,
+        response_description="Done.",
+        responses=WORK | docs.files({form: figures.TYPES[form] for form in get_args(WrittenFormat)}),
+    )
+    async def write_figure(body: WriteFigureRequest, request: Request) -> Any:
+        """Where what was written came from, as a file."""
+        catalogue.check_method(body.method)
+        return await download(request, partial(figures.drawn_written, body, catalogue, limits))
+
+    @router.post("/api/cite", response_model=CitedAnswer, response_description="Done.", responses=WORK)
     async def cite(body: CiteRequest, request: Request) -> Any:
         """Which sentences of documents an answer came from."""
         catalogue.check_method(body.method)
         work = partial(answer_writing.cited, body, catalogue, limits)
         return JSONResponse(await while_connected(request, jobs.run(work, client=client_of(request))))
+
+    @router.post(
+        "/api/cite/figure",
+        response_class=Response,
+        response_description="Done.",
+        responses=WORK | docs.files({form: figures.TYPES[form] for form in get_args(CitedFormat)}),
+    )
+    async def cite_figure(body: CiteFigureRequest, request: Request) -> Any:
+        """Which sentences of documents an answer came from, as a file."""
+        catalogue.check_method(body.method)
+        return await download(request, partial(figures.drawn_cited, body, catalogue, limits))
 
     @router.post("/api/similarity", response_model=DrawnAnswer, response_description="Done.", responses=WORK)
     async def similar(body: SimilarityRequest, request: Request) -> Any:

@@ -39,6 +39,7 @@ SENTENCES = (
     "I expected to hate it, but the cast won me over.",
 )
 PROMPTS = ("The capital of France is", "Once upon a time there was a")
+QUESTIONS = ("What is the capital of France?", "Name three things that bees need.")
 PAIRS = (
     ("A cat sleeps on the sofa.", "The kitten is napping on the couch."),
     ("How do bees sleep?", "Honey bees rest at night, hanging upside down from the comb."),
@@ -128,6 +129,7 @@ class Catalogue:
             "task": adapter.task,
             "kind": kind,
             "writes": adapter.writes and kind == "generation",
+            "chats": adapter.chats and kind == "generation",
             "labels": list(adapter.labels) if kind != "generation" else [],
             "sides": list(sides_of(adapter)),
             "measures": list(_measures(adapter)),
@@ -238,7 +240,8 @@ def _examples(adapter: AbstractAdapter, kind: str) -> list[dict[str, Any]]:
         return [*MATCHES, captions[0]] if "image" in sides_of(adapter) else captions
     if adapter.speaks and not adapter.writes:
         return [{"text": f"The capital of France is {adapter.blank or '[MASK]'}."}]
-    return [{"text": text} for text in (PROMPTS if kind == "generation" else SENTENCES)]
+    prompts = (QUESTIONS[0], *PROMPTS, QUESTIONS[1]) if adapter.chats else PROMPTS
+    return [{"text": text} for text in (prompts if kind == "generation" else SENTENCES)]
 
 
 def _can(name: str, adapter: AbstractAdapter) -> bool:

@@ -64,6 +64,7 @@ def install(app: FastAPI, catalogue: Catalogue, runs: Sequence[str], limits: Lim
 
 def _bound(schemas: dict[str, Any], catalogue: Catalogue, limits: Limits) -> None:
     schemas["TokensRequest"]["properties"]["model"]["enum"] = list(catalogue)
+    schemas["MessageBody"]["properties"]["content"]["maxLength"] = limits.characters
     texts, pictures = {"maxLength": limits.characters}, {"maxLength": limits.image_bytes * 4 // 3}
     most = {"text": texts, "pair": texts, "image": pictures, "pair_image": pictures}
     most["sound"] = {"maxLength": limits.sound_bytes * 4 // 3}
@@ -100,7 +101,9 @@ EXPLAINS = {
 SPECIAL = {
     "/api/attention": "AttentionRequest",
     "/api/write": "WriteRequest",
+    "/api/write/figure": "WriteFigureRequest",
     "/api/cite": "CiteRequest",
+    "/api/cite/figure": "CiteFigureRequest",
     "/api/similarity": "SimilarityRequest",
     "/api/similarity/figure": "PairFigureRequest",
 }
@@ -110,13 +113,17 @@ def _fit(document: dict[str, Any], catalogue: Catalogue) -> None:
     """Addresses that only some models are for: those models by name; where there is none, the address is left out."""
     served = {name: catalogue.model(name) for name in catalogue}
     compares = [name for name, model in served.items() if sides_of(model)]
+    writes = [name for name, model in served.items() if model.writes]
+    cites = [name for name, model in served.items() if isinstance(model, CausalLM)]
     able_to = {
         **{path: list(served) for path in EXPLAINS},
         "/api/attention": [name for name, model in served.items() if sides_of(model) or not isinstance(model, Chooser)],
         "/api/similarity": compares,
         "/api/similarity/figure": compares,
-        "/api/write": [name for name, model in served.items() if model.writes],
-        "/api/cite": [name for name, model in served.items() if isinstance(model, CausalLM)],
+        "/api/write": writes,
+        "/api/write/figure": writes,
+        "/api/cite": cites,
+        "/api/cite/figure": cites,
     }
     _exemplify(document["components"]["schemas"], *next(iter(served.items())))
     for path, schema in (EXPLAINS | SPECIAL).items():

@@ -13,20 +13,21 @@ from whence.errors import MissingExtraError, WhenceError
 from whence.results import Comparison
 from whence.results.explanation_files import to_npz
 from whence.results.showing import content, draw
-from whence.web import answer_pair
+from whence.web import answer_pair, answer_writing
 from whence.web.answer_explain import compared
 from whence.web.catalogue import Catalogue
 from whence.web.refusals import ApiError, of_library
-from whence.web.requests import FigureRequest, PairFigureRequest
+from whence.web.requests import CiteFigureRequest, FigureRequest, PairFigureRequest, WriteFigureRequest
 from whence.web.settings import Limits
 
-__all__ = ["TYPES", "File", "drawn", "drawn_pair"]
+__all__ = ["TYPES", "File", "drawn", "drawn_cited", "drawn_pair", "drawn_written"]
 
 TYPES = {
     "svg": "image/svg+xml",
     "png": "image/png",
     "pdf": "application/pdf",
     "tex": "application/x-tex",
+    "txt": "text/plain; charset=utf-8",
     "html": "text/html; charset=utf-8",
     "json": "application/json",
     "csv": "text/csv; charset=utf-8",
@@ -52,6 +53,18 @@ def drawn_pair(request: PairFigureRequest, catalogue: Catalogue, limits: Limits)
     """The file that /api/similarity/figure answers with."""
     pair = answer_pair.compared(request, catalogue, limits)
     return _file(lambda: content(pair, request.format), request.format)
+
+
+def drawn_written(request: WriteFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
+    """The file that /api/write/figure answers with."""
+    trace = answer_writing.written_again(request, catalogue, limits)
+    return _file(lambda: content(trace, request.format), request.format)
+
+
+def drawn_cited(request: CiteFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
+    """The file that /api/cite/figure answers with."""
+    cited = answer_writing.cited_again(request, catalogue, limits)
+    return _file(lambda: content(cited, request.format), request.format)
 
 
 def _file(made: Callable[[], str | bytes], form: str) -> File:

@@ -91,7 +91,8 @@ def install(app: FastAPI) -> None:
 def _of_validation(problems: Sequence[Any]) -> ApiError:
     """The first problem in words. What was sent is not repeated: it may be long, or not text at all."""
     first = problems[0]
-    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in first["loc"][1:] if p not in _VARIANTS)
+    places = [p for p in first["loc"][1:] if p not in _VARIANTS and "[" not in str(p)]  # "list[…]": a variant too
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in places)
     name = where.lstrip(".") or "the request"
     message = f"{name[:80]}: {first['msg']}"
     if first["type"] == "json_invalid":

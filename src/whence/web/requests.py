@@ -8,18 +8,24 @@ from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Fie
 
 __all__ = [
     "AttentionRequest",
+    "CiteFigureRequest",
     "CiteRequest",
+    "CitedFormat",
     "ContrastBody",
     "ExplainRequest",
     "FigureRequest",
     "InputRequest",
+    "MessageBody",
     "PairFigureRequest",
     "PairFormat",
     "RemoveRequest",
     "SimilarityRequest",
     "StreamRequest",
     "TokensRequest",
+    "WriteFigureRequest",
     "WriteRequest",
+    "WrittenBody",
+    "WrittenFormat",
 ]
 
 
@@ -42,8 +48,13 @@ Integer = BeforeValidator(_integer)
 Text = Annotated[str, Whole]
 Name = Annotated[str, Field(min_length=1, max_length=200), Whole]
 Short = Annotated[str, Field(max_length=10_000), Whole]
-Format = Literal["svg", "png", "pdf", "tex", "html", "json", "csv", "npz"]
-PairFormat = Literal["svg", "png", "pdf", "tex", "html", "json", "npz"]
+Format = Literal["svg", "png", "pdf", "tex", "txt", "html", "json", "csv", "npz"]
+PairFormat = Literal["svg", "png", "pdf", "tex", "txt", "html", "json", "npz"]
+WrittenFormat = Literal["svg", "png", "pdf", "tex", "txt", "html", "json", "npz"]
+CitedFormat = Literal["svg", "png", "pdf", "tex", "txt", "html", "json"]
+FORMATS = "svg, png, pdf and tex are for papers, html is a report, txt is plain, the others are exact."
+MESSAGES = 32
+"""Of a conversation."""
 Label = Annotated[Name, Field(description="A label of the model, or a token.")]
 ClassNumber = Annotated[int, Field(ge=0, le=10_000_000, description="Number of a class, or id of a token."), Integer]
 Method = Annotated[Name, Field(description="A name from /api/info.", examples=["lrp"])]
@@ -51,6 +62,25 @@ Method = Annotated[Name, Field(description="A name from /api/info.", examples=["
 
 class _Request(BaseModel):
     model_config = ConfigDict(extra="forbid", strict=True)
+
+
+class MessageBody(_Request):
+    """What one side of a conversation says."""
+
+    role: Literal["system", "user", "assistant"]
+    content: Text
+
+
+Messages = Annotated[list[MessageBody], Field(min_length=1, max_length=MESSAGES)]
+TokenId = Annotated[int, Field(ge=0, le=10_000_000), Integer]
+Ids = Annotated[list[TokenId], Field(min_length=1)]
+
+
+class WrittenBody(_Request):
+    """Why a token was written, rather than the next likeliest or other words in its place."""
+
+    written: Annotated[int, Field(ge=0, le=10_000_000), Integer] = Field(description="Its number, from 0.")
+    than: Name | None = Field(default=None, description="The other words; null: the next likeliest token.")
 
 
 class ContrastBody(_Request):
@@ -103,15 +133,21 @@ class ExplainRequest(InputRequest):
     methods: list[Method] = Field(
         default=["lrp"], min_length=1, description="Names from /api/info.", examples=[["lrp", "gi"]]
     )
-    targets: Literal["all"] | list[Label | ClassNumber | ContrastBody] | None = Field(
+    targets: Literal["all"] | list[Label | ClassNumber | ContrastBody | WrittenBody] | None = Field(
         default=None,
         description='null: what the model predicts; "all": its likeliest classes; or a list of labels, class numbers '
-        "and contrasts {this, that}.",
+        "and contrasts {this, that}; of a continuation also {written, than}: one of its tokens.",
         examples=[None, "all", ["negative"]],
     )
     special_tokens: bool = Field(default=True, description="Keep [CLS], [SEP], … in the answer.")
-    continuation: Short | None = Field(
-        default=None, description="Language models: the text whose tokens are explained."
+    messages: Messages | None = Field(
+        default=None,
+        description="In place of text, where chats in /api/info says so: a conversation, [{role, content}, …].",
+    )
+    continuation: Short | Ids | None = Field(
+        default=None,
+        description="Language models: the text whose tokens are explained, or these by their ids as /api/write tells "
+        "them.",
     )
     generate: Annotated[int, Field(ge=1), Integer] | None = Field(
         default=None, description="Language models: generate this many tokens and explain them."
@@ -132,14 +168,32 @@ class WriteRequest(_Request):
     model_config = ConfigDict(json_schema_extra={"example": {"model": "", "text": "The capital of France is"}})
 
     model: Name = Field(description="A name from /api/info; one that writes.")
-    text: Text = Field(examples=["The capital of France is"])
+    text: Text | None = Field(default=None, examples=["The capital of France is"])
+    messages: Messages | None = Field(
+        default=None,
+        description="In place of text, where chats in /api/info says so: a conversation, [{role, content}, …], that "
+        "the model answers.",
+    )
     generate: Annotated[int, Field(ge=1), Integer] = Field(default=12, description="Tokens to write, at most.")
     method: Method = "lrp"
 
 
-class CiteRequest(_Request):
-    """A question, documents, and an answer; without one the model writes it."""
+class WriteFigureRequest(_Request):
+    """A prompt, what was written behind it, and the format of the file. The model does not write again."""
 
+    model_config = ConfigDict(
+        json_schema_extra={"example": {"model": "", "text": "The capital of France is", "continuation": " Paris."}}
+    )
+
+    model: Name = Field(description="A name from /api/info; one that writes.")
+    text: Text | None = Field(default=None, examples=["The capital of France is"])
+    messages: Messages | None = Field(default=None, description="In place of text, as for /api/write.")
+    continuation: Short | Ids = Field(description="What was written: a text, or ids as /api/write tells them.")
+    method: Method = "lrp"
+    format: WrittenFormat = Field(description=FORMATS)
+
+
+class _Documents(_Request):
     model_config = ConfigDict(
         json_schema_extra={
             "example": {
@@ -154,9 +208,21 @@ class CiteRequest(_Request):
     model: Name = Field(description="A name from /api/info; one that writes.")
     question: Text = Field(min_length=1)
     documents: list[Text] = Field(min_length=1, max_length=32)
-    answer: Text | None = None
-    generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
     method: Method = "lrp"
+
+
+class CiteRequest(_Documents):
+    """A question, documents, and an answer; without one the model writes it."""
+
+    answer: Text | Ids | None = Field(default=None, description="A text, or ids as /api/cite tells them.")
+    generate: Annotated[int, Field(ge=1), Integer] = Field(default=48, description="Tokens to write, at most.")
+
+
+class CiteFigureRequest(_Documents):
+    """A question, documents, the answer that cites them, and the format of the file. The model does not write again."""
+
+    answer: Text | Ids = Field(description="A text, or ids as /api/cite tells them.")
+    format: CitedFormat = Field(description=FORMATS)
 
 
 class SimilarityRequest(_Request):
@@ -186,9 +252,7 @@ class SimilarityRequest(_Request):
 class PairFigureRequest(SimilarityRequest):
     """As for /api/similarity, and the format of the file."""
 
-    format: PairFormat = Field(
-        description="svg, png, pdf and tex are for papers, html is a report, the others are exact."
-    )
+    format: PairFormat = Field(description=FORMATS)
 
 
 class TokensRequest(_Request):
@@ -228,7 +292,7 @@ class RemoveRequest(InputRequest):
 class FigureRequest(ExplainRequest):
     """As for /api/explain, and the format of the file. npz takes one method and one target."""
 
-    format: Format = Field(description="svg, png, pdf and tex are for papers, html is a report, the others are exact.")
+    format: Format = Field(description=FORMATS)
 
 
 class AttentionRequest(InputRequest):

@@ -56,8 +56,9 @@ class Limits:
 
     @property
     def items(self) -> int:
-        """Values in a request: more than all fields, methods, labels and targets (or features to be taken away)."""
-        return 64 + self.methods + self.labels + max(4 * self.targets, self.removed)
+        """Values in a request: more than every field, message, method, label, target and written token (or feature to be
+        taken away) together."""
+        return 160 + self.methods + self.labels + max(4 * self.targets + self.generate, self.removed)
 
     @property
     def body_bytes(self) -> int:

@@ -29,6 +29,8 @@ const state = {
   choosing: false, // whether a model that also compares two inputs is to choose
   generate: share.GENERATE, // tokens to write
   documents: "", // that an answer is written from
+  chat: true, // whether models that know conversations are asked as in one
+  system: "", // what they are told to be
   looked: 0, // the side of a pair whose attention is looked at
   measure: "", // how the two are compared; nothing for the model's own
   sound: null,
@@ -192,7 +194,7 @@ function adopt(wanted) {
   const served = info.models.find((m) => m.name === wanted?.model) ?? info.models[0];
   Object.assign(
     state,
-    { methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "", labels: [], choosing: false },
+    { methods: [...info.default_methods], target: "", against: "", clicked: false, sides: null, measure: "", documents: "", labels: [], choosing: false, chat: true, system: "" },
     wanted ?? {},
     { model: served.name },
   );

@@ -9,6 +9,7 @@ const FORMATS = [
   ["png", "Picture"],
   ["pdf", "Figure for print"],
   ["tex", "LaTeX"],
+  ["txt", "Plain text"],
   ["json", "Exact, for whence"],
   ["csv", "Table"],
   ["npz", "Arrays"],

@@ -81,7 +81,7 @@ export function pairing({ view, info, state, input }) {
 export function mounted(view, { html, verdict }, live) {
   const box = el("div", { class: "w-board" });
   box.innerHTML = html;
-  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", dir: "auto", text: verdict })));
+  const said = el("section", { class: "w-card" }, el("div", {}, el("h2", { class: "w-verdict", text: verdict })));
   view.replaceChildren(said, box);
   live(box.firstElementChild);
   return box;

@@ -65,12 +65,14 @@ export function pythonPair({ model, text, image, pair, method, measure }) {
   return `${lines.join("\n")}\n`;
 }
 
-/** What a language model went on with. */
-export function pythonWritten({ model, text, generate, method }) {
+/** What a language model went on with, or answered. */
+export function pythonWritten({ model, text, messages, generate, method }) {
+  const said = (messages ?? []).map(({ role, content }) => `    {"role": ${quoted(role)}, "content": ${quoted(content)}},\n`);
+  const chat = messages ? `messages = [\n${said.join("")}]\n` : "";
   return `import whence
 
 llm = whence.load(${quoted(model)})
-trace = whence.explain(llm, ${quoted(text)}, method=${quoted(method)}, generate=${generate})
+${chat}trace = whence.explain(llm, ${messages ? "messages" : quoted(text)}, method=${quoted(method)}, generate=${generate})
 print(trace.text, trace.whole.top(3))
 trace.save("trace.html")
 `;

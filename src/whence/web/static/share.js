@@ -25,6 +25,8 @@ export function read() {
     measure: values.get("c") ?? "",
     generate: Number(values.get("n")) || GENERATE,
     documents: values.get("d") ?? "",
+    chat: values.get("chat") !== "0",
+    system: values.get("sys") ?? "",
     sound: values.get("s"),
     methods: (values.get("k") ?? "").split(",").filter(Boolean),
     target: values.get("t") ?? "",
@@ -53,10 +55,12 @@ export function address(state) {
   if (state.tab !== "explain") values.set("tab", state.tab);
   if (state.tab === "write") values.set("n", state.generate);
   if (state.tab === "write" && state.documents) values.set("d", state.documents);
+  if (state.tab === "write" && !state.chat) values.set("chat", "0");
+  if (state.tab === "write" && state.system) values.set("sys", state.system);
   if (state.tab === "runs" && state.row) values.set("row", state.row);
   const fits = values.toString().length <= LONGEST;
   if (!fits) {
-    for (const long of ["x", "y", "i", "j", "s", "d"]) values.delete(long);
+    for (const long of ["x", "y", "i", "j", "s", "d", "sys"]) values.delete(long);
     values.set("cut", "1");
     if (values.has("l") && values.toString().length > LONGEST) values.set("l", "");
   }
