@@ -144,8 +144,10 @@ def _item(adapter: AbstractAdapter, request: ExplainRequest, limits: Limits) -> 
     """The input, or the conversation in its place."""
     if request.messages is None:
         return input_of(adapter, request, limits)
-    if any(given is not None for given in (request.text, request.pair, request.image, request.sound)):
-        raise ApiError(422, "invalid", "messages stand in the place of an input.", "Leave text out, or messages.")
+    given = (request.text, request.pair, request.image, request.sound, request.labels)
+    if any(one is not None for one in given):
+        message = "messages stand in the place of an input."
+        raise ApiError(422, "invalid", message, "Leave the other fields of the input out, or messages.")
     return chat_of(adapter, request.messages, limits, _more(adapter, request))
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import csv
 import io
-import json
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
@@ -13,6 +12,7 @@ from whence.errors import MissingExtraError, WhenceError
 from whence.results import Comparison
 from whence.results.explanation_files import to_npz
 from whence.results.showing import content, draw
+from whence.results.stored import spelled
 from whence.web import answer_pair, answer_writing
 from whence.web.answer_explain import compared
 from whence.web.catalogue import Catalogue
@@ -80,7 +80,7 @@ def _file(made: Callable[[], str | bytes], form: str) -> File:
 def _content(results: Comparison, form: str) -> str | bytes:
     result: Any = results[0] if len(results) == 1 else results
     if form == "json":
-        return json.dumps(result.to_dict(), ensure_ascii=False, default=str)
+        return spelled(result.to_dict())
     if form == "csv":
         return _table(results)
     if form == "npz":

@@ -56,8 +56,8 @@ class Limits:
 
     @property
     def items(self) -> int:
-        """Values in a request: more than every field, message, method, label, target and written token (or feature to be
-        taken away) together."""
+        """Values in a request: more than all fields, messages, methods, labels, targets and written tokens (or features
+        to be taken away)."""
         return 160 + self.methods + self.labels + max(4 * self.targets + self.generate, self.removed)
 
     @property
