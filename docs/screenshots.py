@@ -60,7 +60,7 @@ def main() -> None:
 
 
 def written(browser: Browser, llm: str, folder: Path) -> None:
-    """A trace, an answer with citations, a graph, and edges that carry a difference."""
+    """A trace, an answer with citations, a graph, edges that carry a difference, and the page that writes."""
     model = whence.load(llm)
     trace = whence.explain(model, CHAT, generate=30).save(folder / "trace.html")
     cited = whence.cite(model, QUESTION, NOTES, answer=ANSWER).save(folder / "cited.html")
@@ -72,6 +72,10 @@ def written(browser: Browser, llm: str, folder: Path) -> None:
     whence.patch(model, GIVEN.format("John"), GIVEN.format("Anne"), target=goal, at="edges", truth=20).save(
         folder / "edges.png"
     )
+    with serving(llm) as address:
+        asked = urllib.request.quote("What is the capital of France?")
+        page = f"{address}/#m={Path(llm).name}&x={asked}&k=lrp&tab=write"
+        shot(browser, page, folder / "web-write.png", 1200, 860)
 
 
 def bundled(browser: Browser, folder: Path) -> None:
@@ -111,12 +115,12 @@ def terminal(path: Path) -> None:
 
 
 @contextlib.contextmanager
-def serving() -> Iterator[str]:
-    """The address of a server of our own."""
+def serving(*models: str) -> Iterator[str]:
+    """The address of a server of our own, with the bundled models or others."""
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    command = [sys.executable, "-m", "whence", "serve", "--port", str(port), "--no-open"]
+    command = [sys.executable, "-m", "whence", "serve", *models, "--port", str(port), "--no-open"]
     server = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}"
     try:
