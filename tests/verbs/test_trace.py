@@ -372,6 +372,7 @@ def test_what_was_written_is_taken_up_again_token_by_token(lm):
     assert "\N{REPLACEMENT CHARACTER}" in trace.text
     again = written(lm, generate=None, continuation=trace.ids)
     assert again.ids == trace.ids
+    assert written(lm, generate=None, continuation=torch.tensor(trace.ids)).ids == trace.ids
     assert again.written == trace.written
     np.testing.assert_allclose(again.scores, trace.scores, atol=1e-5)
     streamed = written(lm, generate=drawn, on_token=lambda *_: None)

@@ -91,6 +91,7 @@ class LanguageModel(TextAdapter):
 
     def given_ids(self, ids: Any) -> list[int]:
         """Ids that were passed as a continuation, or an error for what is none."""
+        ids = ids.tolist() if hasattr(ids, "tolist") else ids
         if not isinstance(ids, Sequence) or not all(isinstance(i, Integral) and not isinstance(i, bool) for i in ids):
             raise InputError(
                 f"continuation= is one text or its token ids, not {type(ids).__name__}: explain several one by one"
