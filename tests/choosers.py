@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any
 
 import torch
@@ -18,11 +19,12 @@ SIZE = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2, "num
 
 
 def _bert(kind: str, **extra: Any) -> tuple[Any, Any]:
-    torch.manual_seed(0)
     config = transformers.BertConfig(**SIZE, vocab_size=len(small.wordpiece()), max_position_embeddings=160, **extra)
-    tokenizer = small.wordpiece()
+    tokenizer = copy.deepcopy(small.wordpiece())  # others share it
     tokenizer.model_max_length = 160
-    return small.randomised(getattr(transformers, kind)(config)), tokenizer
+    with torch.random.fork_rng(devices=[]):
+        torch.manual_seed(0)
+        return small.randomised(getattr(transformers, kind)(config)), tokenizer
 
 
 def choosers() -> dict[str, Any]:
