@@ -36,8 +36,8 @@ the time of an explanation beside that of a forward pass over the same prompt in
 
 GLANCE = {
     "squad": {"area": "SQuAD: recovery − disruption", "top": "strongest token in the answer"},
-    "sources5": {"words": "5 documents: right one first, for the right words", "lds": "LDS"},
-    "sources20": {"words": "20 documents: right one first, for the right words", "lds": "LDS"},
+    "sources5": {"first": "5 documents: right one first", "lds": "LDS"},
+    "sources20": {"first": "20 documents: right one first", "lds": "LDS"},
     "answers": {"first": "finished answers: right document first"},
     "injection": {"sentence": "planted sentence first"},
     "needle": {"top": "needle: strongest word in its line"},
