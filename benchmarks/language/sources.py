@@ -38,7 +38,7 @@ NOTE = """A document's score is the sum of its tokens'. *Right words*: those of 
 have them often go on with a sentence of another document, and then come from both. *LDS* [ContextCite]: rank
 correlation of the kept documents' scores, summed, with the logit of the answer's probability, over random subsets of
 documents. *Top-k drop*: log-probability that the answer loses without the k documents of highest score. `nearest`
-knows only where a document stands. What was not measured of a method has a dash; `--methods … --again words` adds it."""
+knows only where a document stands. A dash: not measured of that method; `--methods … --again words` adds it."""
 HELD = 64
 """Subsets for LDS: all of them, where there are no more."""
 BASE = "exact"
