@@ -23,6 +23,7 @@ import torch
 import transformers
 
 import whence
+from benchmarks.busy import Busy
 from benchmarks.methods import frozen
 from benchmarks.peers import patched_by_lxt
 from whence.models.adapter import AbstractAdapter
@@ -211,18 +212,20 @@ def _run(device: str, quick: bool, data: Path) -> dict[str, Any]:
 
 
 def _rate(model: AbstractAdapter, texts: list[dict[str, str]], workers: int) -> dict[str, float]:
-    """Seconds in all, and rows a second from the first report of every process to the last of all."""
+    """Seconds in all; rows a second, and how busy the GPU was, after the first fifth of them."""
     ticks: list[tuple[int, float]] = []
 
     def progress(done: int, total: int | None, seconds: float) -> None:
         ticks.append((done, time.perf_counter()))
 
-    with tempfile.TemporaryDirectory() as folder:
+    with tempfile.TemporaryDirectory() as folder, Busy() as busy:
         begin = time.perf_counter()
         whence.run(texts, model=model, out=Path(folder) / "out", workers=workers, progress=progress)
         spent = time.perf_counter() - begin
-    (first, at), (last, end) = ticks[min(workers, len(ticks)) - 1], ticks[-1]
-    return {"seconds": spent, "rows_per_s": (last - first) / (end - at) if last > first else len(texts) / spent}
+    (first, at), (last, end) = next(tick for tick in ticks if tick[0] >= len(texts) / 5), ticks[-1]
+    rate = (last - first) / (end - at) if last > first else len(texts) / spent
+    share = busy.between(at, end)
+    return {"seconds": spent, "rows_per_s": rate, **({} if share is None else {"busy": share})}
 
 
 KINDS = {
@@ -375,16 +378,21 @@ def page(found: dict[str, Any]) -> str:
             "## A data set",
             "",
             f"All sentences of SST-2, three times ({run['rows']:,} rows), through `whence.run`, BERT-base, `lrp` with "
-            "a full receipt, to Parquet, on one GPU. Once running: after the first report of every process.",
+            "a full receipt, to Parquet, on one GPU. Once running: after the first fifth of the rows.",
             "",
-            _line(["processes", "rows a second, once running", "seconds in all"]),
-            _line(["---:"] * 3),
-            *(_line([n, f"{run[n]['rows_per_s']:,.0f}", f"{run[n]['seconds']:.1f}"]) for n in map(str, WORKERS)),
+            _line(["processes", "rows a second, once running", "GPU busy, once running", "seconds in all"]),
+            _line(["---:"] * 4),
+            *(_line([n, *_rate_cells(run[n])]) for n in map(str, WORKERS)),
             "",
         ]
     lines += _profile_lines(found["profile"]) if "profile" in found else []
     lines += _precision_lines(found["precision"]) if "precision" in found else []
     return "\n".join(lines)
+
+
+def _rate_cells(rate: dict[str, float]) -> list[str]:
+    busy = f"{100 * rate['busy']:.0f} %" if "busy" in rate else "–"
+    return [f"{rate['rows_per_s']:,.0f}", busy, f"{rate['seconds']:.1f}"]
 
 
 def _cell(row: dict[str, Any] | None) -> str:
