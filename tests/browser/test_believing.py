@@ -136,6 +136,25 @@ def test_methods_come_in_one_by_one_with_their_progress(opened, server):
     expect(page.locator('[data-waiting="gi"]')).to_contain_text("30 of 60 steps, about 12 s left")
 
 
+def test_an_answer_to_the_question_before_does_not_take_a_refusal_away(opened, server):
+    page = opened(server, wait="#agreement")
+    made = whence.explain("sentiment", "so dull", method="lrp")
+    lines = [
+        {"event": "explained", "method": "lrp", "seconds": 0.1, "explanations": [to_wire(made)]},
+        {"event": "all_explained", "seconds": 0.1},
+    ]
+    body = "".join(json.dumps(line) + "\n" for line in lines)
+    held = []
+    page.route("**/api/stream", lambda route: held.append(route))
+    page.get_by_role("button", name="Explain").click()
+    page.get_by_label("Text").fill("   ")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("alert")).to_contain_text("There is no text yet")
+    held[0].fulfill(status=200, content_type="application/x-ndjson", body=body)
+    expect(page.locator(".w-best")).to_contain_text("negative")
+    expect(page.get_by_role("alert")).to_contain_text("There is no text yet")
+
+
 def test_slow_methods_are_stopped_and_what_is_there_stays(opened, server):
     page = opened(server, wait="#agreement")
     made = whence.explain("sentiment", "so dull", method="lrp")

@@ -125,6 +125,7 @@ def test_link_and_python_of_what_was_written(opened, models):
     link = page.evaluate("navigator.clipboard.readText()")
     assert "n=3" in link
     assert "tab=write" in link
+    expect(page.get_by_role("button", name="Copied")).to_have_count(0)
     page.get_by_role("button", name="Copy Python").click()
     expect(page.get_by_role("button", name="Copied")).to_have_count(1)
     code = page.evaluate("navigator.clipboard.readText()")

@@ -34,7 +34,11 @@ export function explaining(page) {
   /** Whether the last answer came quickly enough to ask while somebody types. */
   const isLive = () => state.live && state.tab === "explain" && quick().length > 0 && (answer?.seconds ?? 0) < PATIENCE;
 
+  let latest = 0; // number of the last question: answers to those before it say nothing of how it went
+  const settled = ({ turn }) => turn === latest && quiet();
+
   async function explain({ live = false } = {}) {
+    const turn = ++latest;
     share.write(state);
     if (!state.methods.length)
       return problem({ message: "No method is chosen.", hint: "Choose at least one under Methods." });
@@ -43,7 +47,7 @@ export function explaining(page) {
     try {
       if (!live) busy("Explaining", () => cancel("explain"));
       const request = { ...(await page.input()), methods: chosen, targets: asked() };
-      next = { model: state.model, request, asked: { ...state }, explanations: [], failed: [], faith: {}, seconds: null };
+      next = { model: state.model, request, asked: { ...state }, explanations: [], failed: [], faith: {}, seconds: null, turn };
       next.waiting = state.methods.map((method) => ({ method, text: chosen.includes(method) ? "…" : "takes longer: press Explain" }));
       await stream("explain", "/api/stream", { ...request, faithfulness: true }, (event) => hear(next, event, live));
     } catch (error) {
@@ -71,7 +75,7 @@ export function explaining(page) {
       if (row) row.textContent = progress(event);
     } else if (event.event === "all_explained") {
       next.seconds = event.seconds;
-      quiet();
+      settled(next);
       topline();
       whence.say(`Done: ${next.explanations.length} explanations of ${memory.target}`);
     } else judged(next, event);
@@ -83,7 +87,7 @@ export function explaining(page) {
     answer.prediction = next.explanations[0].prediction;
     memory.target = next.explanations[0].target;
     checking ??= check(inputOf(next.request), methods);
-    quiet();
+    settled(next);
     const narrow = matchMedia("(max-width: 60rem)").matches;
     if (narrow && !live && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
     document.body.dataset.asked = "yes"; // the first answer is an example that nobody asked for: the page stays at its top

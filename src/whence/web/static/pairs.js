@@ -14,7 +14,10 @@ const FIGURE = "/api/similarity/figure";
 export function pairing({ view, info, state, input }) {
   let answer = null; // what is shown: {request, asked, html, data, verdict, seconds}
 
+  let latest = 0; // number of the last question: answers to those before it are not shown
+
   async function compare() {
+    const turn = ++latest;
     share.write(state);
     try {
       const given = await input();
@@ -23,6 +26,7 @@ export function pairing({ view, info, state, input }) {
       busy("Comparing", () => cancel("explain"));
       const begun = performance.now();
       const made = await post("explain", "/api/similarity", request);
+      if (turn !== latest) return null;
       answer = { ...made, request, asked: structuredClone(state), seconds: (performance.now() - begun) / 1000 };
       draw();
       whence.say(made.verdict);
@@ -30,6 +34,7 @@ export function pairing({ view, info, state, input }) {
       if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
       document.body.dataset.asked = "yes";
     } catch (error) {
+      if (turn !== latest) return null;
       if (stopped(error)) return quiet();
       problem(error, compare);
     }

@@ -83,7 +83,10 @@ const question = ({ model, text, methods, generate, documents, chat, system }) =
 export function writing({ view, info, state, input }) {
   let answer = null; // {asked, draw(), python, seconds, file}: what was written last
 
+  let latest = 0; // number of the last question: answers to those before it say nothing of how it went
+
   async function write() {
+    const turn = ++latest;
     share.write(state);
     try {
       const given = await input();
@@ -91,11 +94,13 @@ export function writing({ view, info, state, input }) {
       const documents = state.documents.split(/\n\s*\n/).map((text) => text.trim()).filter(Boolean);
       busy(documents.length ? "Answering" : "Writing", () => cancel("write"));
       await (documents.length ? cite(given, documents, method) : go(given, method));
+      if (turn !== latest) return null;
       quiet();
       const narrow = matchMedia("(max-width: 60rem)").matches;
       if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
       document.body.dataset.asked = "yes";
     } catch (error) {
+      if (turn !== latest) return null;
       if (stopped(error)) return quiet();
       problem(error, write);
     }
