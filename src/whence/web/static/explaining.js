@@ -5,7 +5,7 @@ import { downloads, figureButton } from "/static/downloads.js";
 import { agreement, chip, gloss } from "/static/faith.js";
 import { python } from "/static/python.js";
 import * as share from "/static/share.js";
-import { busy, note, problem, quiet } from "/static/status.js";
+import { arrived, busy, note, problem, quiet } from "/static/status.js";
 import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
@@ -88,9 +88,8 @@ export function explaining(page) {
     memory.target = next.explanations[0].target;
     checking ??= check(inputOf(next.request), methods);
     settled(next);
-    const narrow = matchMedia("(max-width: 60rem)").matches;
-    if (narrow && !live && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
-    document.body.dataset.asked = "yes"; // the first answer is an example that nobody asked for: the page stays at its top
+    if (live) document.body.dataset.asked = "yes";
+    else arrived();
   }
 
   function progress({ done, total, left }) {

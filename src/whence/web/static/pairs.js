@@ -3,7 +3,7 @@ import { cancel, post, stopped } from "/static/api.js";
 import { downloads, figureButton } from "/static/downloads.js";
 import { pythonPair } from "/static/python.js";
 import * as share from "/static/share.js";
-import { busy, note, problem, quiet } from "/static/status.js";
+import { arrived, busy, note, problem, quiet } from "/static/status.js";
 import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
@@ -30,9 +30,7 @@ export function pairing({ view, info, state, input }) {
       answer = { ...made, request, asked: structuredClone(state), seconds: (performance.now() - begun) / 1000 };
       draw();
       whence.say(made.verdict);
-      const narrow = matchMedia("(max-width: 60rem)").matches;
-      if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
-      document.body.dataset.asked = "yes";
+      arrived();
     } catch (error) {
       if (turn !== latest) return null;
       if (stopped(error)) return quiet();

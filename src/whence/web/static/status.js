@@ -27,6 +27,13 @@ export function quiet() {
   place.replaceChildren();
 }
 
+/** Go to an answer where it lies below the form. The first is an example that nobody asked for: the page stays at its top. */
+export function arrived() {
+  const narrow = matchMedia("(max-width: 60rem)").matches;
+  if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
+  document.body.dataset.asked = "yes";
+}
+
 /** Show an error: its message, its hint, and a button that tries again. */
 export function problem(error, again = null) {
   view.removeAttribute("aria-busy");

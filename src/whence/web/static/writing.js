@@ -5,7 +5,7 @@ import { downloads, figureButton } from "/static/downloads.js";
 import { mounted } from "/static/pairs.js";
 import { pythonCited, pythonWritten } from "/static/python.js";
 import * as share from "/static/share.js";
-import { busy, note, problem, quiet } from "/static/status.js";
+import { arrived, busy, note, problem, quiet } from "/static/status.js";
 import { duration } from "/static/timing.js";
 
 const whence = globalThis.whence;
@@ -96,9 +96,7 @@ export function writing({ view, info, state, input }) {
       await (documents.length ? cite(given, documents, method) : go(given, method));
       if (turn !== latest) return null;
       quiet();
-      const narrow = matchMedia("(max-width: 60rem)").matches;
-      if (narrow && document.body.dataset.asked) document.getElementById("results").scrollIntoView({ block: "start" });
-      document.body.dataset.asked = "yes";
+      arrived();
     } catch (error) {
       if (turn !== latest) return null;
       if (stopped(error)) return quiet();
