@@ -140,6 +140,28 @@ def gates() -> Iterator[str]:
                 yield f"gate {name} {options} {dtype}: {gap:.1e}"
 
 
+def slopes_and_norms() -> Iterator[str]:
+    """Gradients of an activation between two layer norms, in any precision, against the formula; odd numbers of rows
+    and columns."""
+    for width in (40, 768, 1000):
+        for dtype, near in ((torch.float32, 1e-5), (torch.float16, 5e-3), (torch.bfloat16, 3e-2)):
+            scales, shifts = (normal(2, width, seed=n).cuda() for n in (1, 2))
+            x = normal(3, 7, width, seed=3).cuda()
+            norm = torch.nn.functional.layer_norm
+            found = [
+                propagate(
+                    lambda inputs, w=w, b=b: norm(
+                        torch.nn.functional.gelu(norm(inputs["x"], (width,), w[0], b[0])), (width,), w[1], b[1]
+                    ).square().sum((1, 2)),
+                    Batch.of({"x": x.to(w.dtype)}, "x"), target=lambda y: y, recipe=recipes["exact"], receipt="short",
+                ).relevance["x"].double()
+                for w, b in ((scales.to(dtype), shifts.to(dtype)), (scales.double(), shifts.double()))
+            ]  # fmt: skip
+            gap = float((found[0] - found[1]).abs().max() / found[1].abs().max())
+            if not gap <= near:
+                yield f"slope and norm of {width}, {dtype}: {gap:.1e}"
+
+
 def maps() -> Iterator[str]:
     """Sums over fused maps, and the gradient of attention that is kept, against the formula."""
     for shape in ("groups", "other keys"):
@@ -207,7 +229,8 @@ def recordings() -> Iterator[str]:
 def main() -> int:
     steps: dict[str, Any] = {
         **{family: partial(compared, family, task) for family, task in FAMILIES.items()},
-        "kernels": kernels, "gates": gates, "maps": maps, "again": again, "recordings": recordings,
+        "kernels": kernels, "gates": gates, "slopes": slopes_and_norms, "maps": maps, "again": again,
+        "recordings": recordings,
     }  # fmt: skip
     parser = argparse.ArgumentParser(prog="python -m tests.gpu", description=__doc__)
     parser.add_argument("steps", nargs="*", metavar="STEP", help=f"some of {', '.join(steps)}; default: all")

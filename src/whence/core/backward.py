@@ -7,18 +7,24 @@ product there) would cost an extra pass over the data or keep more memory than n
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import prod
 from typing import Any
 
 import torch
 from torch import Tensor
 
+from whence.core.kernels import triton_kernels
+from whence.core.numerics import widened
+
 __all__ = [
     "Gradients",
+    "Through",
     "detached_layer_norm",
     "gated_product",
     "on_gradient",
     "scale_gradient",
     "temperature_softmax",
+    "with_gradient",
     "with_slope",
     "with_slope_now",
 ]
@@ -26,6 +32,10 @@ __all__ = [
 
 Gradients = Callable[[Tensor, Tensor, Tensor, float], tuple[Tensor, Tensor]]
 """From x, u, the gradient of f(x) · u and the share of each factor: the gradients of x and u."""
+
+
+Through = Callable[[Tensor, Tensor], Tensor]
+"""From x and the gradient of y to the gradient of x."""
 
 
 def on_gradient(out: Tensor, hook: Callable[[Tensor], Tensor | None], *, of_view: bool = False) -> None:
@@ -111,31 +121,39 @@ class _WithSlope(torch.autograd.Function):
         ctx: Any,
         x: Tensor,
         evaluate: Callable[[Tensor], Tensor],
-        slope: Callable[[Tensor], Tensor] | None,
+        through: Through,
         slope_now: Callable[[Tensor, Tensor], Tensor] | None,
     ) -> Tensor:
         y = evaluate(x)
-        ctx.slope = slope
+        ctx.through = through
         ctx.save_for_backward(x if slope_now is None else slope_now(x, y))
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor, None, None, None]:
         (saved,) = ctx.saved_tensors
-        slope = saved if ctx.slope is None else ctx.slope(saved)
-        return grad * slope.to(grad.dtype), None, None, None
+        return ctx.through(saved, grad), None, None, None
+
+
+def _times(slope: Tensor, grad: Tensor) -> Tensor:
+    return grad * slope.to(grad.dtype)
+
+
+def with_gradient(x: Tensor, evaluate: Callable[[Tensor], Tensor], through: Through) -> Tensor:
+    """`y = evaluate(x)`, differentiated by `through(x, gradient of y)`."""
+    return _applied(_WithSlope, x, evaluate, through, None)
 
 
 def with_slope(x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor], Tensor]) -> Tensor:
     """`y = evaluate(x)`, differentiated as if it were `slope(x) * x` with a constant slope."""
-    return _applied(_WithSlope, x, evaluate, slope, None)
+    return with_gradient(x, evaluate, lambda x, grad: _times(slope(x), grad))
 
 
 def with_slope_now(
     x: Tensor, evaluate: Callable[[Tensor], Tensor], slope: Callable[[Tensor, Tensor], Tensor]
 ) -> Tensor:
     """The same with `slope(x, y)`, computed at once: the model may change x and y in place afterwards."""
-    return _applied(_WithSlope, x, evaluate, None, slope)
+    return _applied(_WithSlope, x, evaluate, _times, slope)
 
 
 class _GatedProduct(torch.autograd.Function):
@@ -172,17 +190,26 @@ class _DetachedLayerNorm(torch.autograd.Function):
         ctx: Any, x: Tensor, shape: tuple[int, ...], weight: Tensor | None, bias: Tensor | None, eps: float, mean: bool
     ) -> Tensor:
         y, _, rstd = torch.native_layer_norm(x, shape, weight, bias, eps)
+        if rstd.dtype in (torch.float16, torch.bfloat16):  # the CPU's kernel rounds it, for all of its row
+            dims = tuple(range(-len(shape), 0))
+            rstd = (widened(x).var(dims, correction=0, keepdim=True) + eps).rsqrt()
         ctx.save_for_backward(rstd, weight)
-        ctx.dims, ctx.mean = tuple(range(-len(shape), 0)), mean
+        ctx.shape, ctx.mean = shape, mean
         return y
 
     @staticmethod
     def backward(ctx: Any, grad: Tensor) -> tuple[Tensor | None, ...]:
         rstd, weight = ctx.saved_tensors
-        grad = grad.clone() if weight is None else grad * weight  # ours now: the rest is done in place
+        columns = prod(ctx.shape)
+        kernels = triton_kernels("triton_norm") if grad.is_cuda and not torch.is_grad_enabled() else None
+        if kernels is not None and kernels.takes(grad, columns):
+            made = kernels.normed(grad, weight, rstd, columns, through_mean=ctx.mean)
+            return made, None, None, None, None, None
+        wide = widened(grad)
+        made = wide.clone() if weight is None else wide * weight  # ours now: the rest is done in place
         if ctx.mean:
-            grad.sub_(grad.mean(ctx.dims, keepdim=True))
-        return (grad.mul_(rstd.to(grad.dtype)), None, None, None, None, None)
+            made.sub_(made.mean(tuple(range(-len(ctx.shape), 0)), keepdim=True))
+        return made.mul_(rstd).to(grad.dtype), None, None, None, None, None
 
 
 def detached_layer_norm(

@@ -1,4 +1,4 @@
-"""Gated products f(x) · u: their gradients from one pass, against the formula."""
+"""Activations f(x) and gated products f(x) · u: their gradients from one pass, against the formula."""
 
 from __future__ import annotations
 
@@ -30,6 +30,30 @@ def test_the_kernel_for_gpus(name, options):
     wanted = 0.5 * slope(name, options, x) * grad.double()
     torch.testing.assert_close(through_x.double(), wanted * u, rtol=2e-3, atol=1e-3)
     torch.testing.assert_close(through_u.double(), wanted * x, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("name", "options"), ACTIVATIONS)
+def test_the_kernel_of_an_activation(name, options):
+    kernels = triton_kernels("triton_gate")
+    if kernels is None:
+        pytest.skip("Triton is not installed")
+    x, grad = (3 * normal(5, 700, seed=n, dtype=torch.float16) for n in range(2))
+    wanted = slope(name, options, x) * grad.double()
+    torch.testing.assert_close(kernels.sloped(name, options, x, grad).double(), wanted, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize(("name", "options"), ACTIVATIONS)
+def test_slopes_in_half_precision_are_rounded_once(name, options, dtype):
+    """Once for the slope and once for the product, however small the slope is: at most a unit in the last place each
+    (and half of what float16 has below its normal numbers)."""
+    x = torch.linspace(-4, 4, 257).to(dtype)
+    found = propagate(
+        lambda inputs: getattr(F, name)(inputs["x"], **options).sum(1), Batch.of({"x": x[None]}, "x"),
+        target=lambda y: y, recipe=recipes["exact"], receipt="short",
+    ).relevance["x"][0].double()  # fmt: skip
+    wanted = getattr(F, name)(x.double(), **options)
+    torch.testing.assert_close(found, wanted, rtol=1.1 * torch.finfo(dtype).eps, atol=1e-6)
 
 
 def test_the_kernel_takes_half_precision_alone():

@@ -6,7 +6,8 @@ layer_map        rows and columns of such maps, for methods that read attention
 constant_map     fused attention whose backward pass is that product and nothing else
 kept_attention   fused attention that is not computed again where its block is
 triton_map       transposes, rows and columns as Triton kernels, for GPUs
-triton_gate      the gradients of a gated product, in one pass
+triton_gate      the gradients of activations and of gated products, in one pass
+triton_norm      the gradient of a layer norm, in one pass
 triton_chain     the gradients of norms and rotations that are spelled out, in one pass
 """
 

@@ -1,4 +1,4 @@
-"""Both gradients of a gated product on a GPU, in one pass over its factors."""
+"""Gradients of activations x · s(x) and of gated products on a GPU, in one pass over what they are made of."""
 
 # mypy: disable-error-code="no-untyped-def, untyped-decorator, no-untyped-call"
 
@@ -12,7 +12,7 @@ import triton
 import triton.language as tl
 from torch import Tensor
 
-__all__ = ["SLOPES", "gradients", "takes"]
+__all__ = ["SLOPES", "gradients", "sloped", "takes"]
 
 SLOPES = ("silu", "gelu")
 """Activations x · s(x) whose slopes s are known here."""
@@ -45,12 +45,32 @@ def _gate(X, U, G, DX, DU, share, N, KIND: tl.constexpr, BLOCK: tl.constexpr):
     tl.store(DU + at, (g * x).to(DU.dtype.element_ty), mask=at < N)
 
 
+@triton.jit
+def _sloped(X, G, OUT, N, KIND: tl.constexpr, BLOCK: tl.constexpr):
+    at = tl.program_id(0).to(tl.int64) * BLOCK + tl.arange(0, BLOCK)
+    x = tl.load(X + at, mask=at < N, other=0.0).to(tl.float32)
+    g = tl.load(G + at, mask=at < N, other=0.0).to(tl.float32)
+    tl.store(OUT + at, (g * _slope(x, KIND)).to(OUT.dtype.element_ty), mask=at < N)
+
+
+def _kind(name: str, options: Mapping[str, Any]) -> int:
+    return 0 if name == "silu" else 2 if options.get("approximate") == "tanh" else 1
+
+
+def sloped(name: str, options: Mapping[str, Any], x: Tensor, grad: Tensor) -> Tensor:
+    """Of x in y = [s(x)] · x."""
+    out, count = torch.empty_like(grad), x.numel()
+    _sloped[(triton.cdiv(count, BLOCK),)](x, grad, out, count, KIND=_kind(name, options), BLOCK=BLOCK)
+    return out
+
+
 def gradients(
     name: str, options: Mapping[str, Any], x: Tensor, u: Tensor, grad: Tensor, share: float
 ) -> tuple[Tensor, Tensor]:
     """Of x and of u in y = [s(x)] · x · u, each with its share."""
     through_x, through_u = torch.empty_like(x), torch.empty_like(u)
     count = x.numel()
-    kind = 0 if name == "silu" else 2 if options.get("approximate") == "tanh" else 1
-    _gate[(triton.cdiv(count, BLOCK),)](x, u, grad, through_x, through_u, share, count, KIND=kind, BLOCK=BLOCK)
+    _gate[(triton.cdiv(count, BLOCK),)](
+        x, u, grad, through_x, through_u, share, count, KIND=_kind(name, options), BLOCK=BLOCK
+    )
     return through_x, through_u

@@ -14,9 +14,10 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from whence.core.backward import Gradients, with_slope, with_slope_now
+from whence.core.backward import Gradients, Through, with_gradient, with_slope, with_slope_now
 from whence.core.call import Call, Gate, Rule, is_tainted, mark_gate, mark_origin, mark_role, role_of
 from whence.core.kernels import triton_kernels
+from whence.core.numerics import widened
 from whence.core.recipe import Recipe
 from whence.core.rules.structure import mark_mean
 
@@ -44,12 +45,8 @@ def _ratio(x: Tensor, y: Tensor, at_zero: float | Tensor, derivative: float) -> 
 
 def _gelu_gate(x: Tensor, options: Mapping[str, Any]) -> Tensor:
     """Φ(x). In full precision gelu(x) / x has all its digits, also near zero, and is the quickest way to it."""
-    if x.dtype in (torch.float32, torch.float64):
-        gelu = F.gelu(x, approximate=options.get("approximate", "none"))
-        return gelu.div_(x).nan_to_num_(nan=0.5)
-    if options.get("approximate", "none") == "tanh":
-        return 0.5 * (1 + torch.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3)))
-    return torch.erfc(x * -math.sqrt(0.5)).mul_(0.5)
+    x = widened(x)
+    return F.gelu(x, approximate=options.get("approximate", "none")).div_(x).nan_to_num_(nan=0.5)
 
 
 def _sigmoid_slope(x: Tensor, options: Mapping[str, Any]) -> Tensor:
@@ -119,13 +116,32 @@ def slope(call: Call) -> Any:
         out = with_slope_now(x, call.at, lambda x, y: closed(x, options))
     else:
         sloped = _with_options(closed, options)
-        out = with_slope(x, call.at, sloped)
+        out = with_gradient(x, call.at, _through_slope(call.name, sloped, options))
         if kind.gated:
             mark_gate(out, Gate(x, _by_slope(call.name, sloped, options)))
     if call.keeps_books and not (isinstance(at_zero, float) and at_zero == 0):
         # Where x is infinite (a masked score), f(x) is all constant: 0 = exp(-inf), not 1 + slope · -inf.
         call.book("constant", out, torch.where(x.detach().isinf(), out.detach(), at_zero))
     return _marked(out, x)
+
+
+def _kernels_for(name: str, *tensors: Tensor) -> Any:
+    """Those for GPUs, where they know the slope; None elsewhere, and where the pass is differentiated itself."""
+    if not tensors[0].is_cuda or torch.is_grad_enabled():
+        return None
+    kernels = triton_kernels("triton_gate")
+    return kernels if kernels is not None and name in kernels.SLOPES and kernels.takes(*tensors) else None
+
+
+def _through_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str, Any]) -> Through:
+    """Of y = [s(x)] · x."""
+
+    def through(x: Tensor, grad: Tensor) -> Tensor:
+        kernels = _kernels_for(name, x, grad)
+        made: Tensor = grad * slope(x).to(grad.dtype) if kernels is None else kernels.sloped(name, options, x, grad)
+        return made
+
+    return through
 
 
 def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str, Any]) -> Gradients:
@@ -135,8 +151,8 @@ def _by_slope(name: str, slope: Callable[[Tensor], Tensor], options: Mapping[str
         if torch.is_grad_enabled():  # a pass that is differentiated itself: nothing may be overwritten
             sloped = slope(x).to(grad.dtype) * grad * share
             return sloped * u, sloped * x
-        kernels = triton_kernels("triton_gate") if x.is_cuda else None
-        if kernels is not None and name in kernels.SLOPES and kernels.takes(x, u, grad):
+        kernels = _kernels_for(name, x, u, grad)
+        if kernels is not None:
             found: tuple[Tensor, Tensor] = kernels.gradients(name, options, x, u, grad, share)
             return found
         sloped = slope(x).to(grad.dtype)
