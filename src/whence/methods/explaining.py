@@ -92,7 +92,6 @@ def explain_examples(
             made[n] = error
             aimed.append(None)
     todo = [(n, *held) for n, held in enumerate(aimed) if held is not None]
-    parts = _parts(model, method, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
 
     def explained(part: list[int]) -> tuple[list[Explanation | Exception], float]:
         begin = time.perf_counter()
@@ -111,12 +110,14 @@ def explain_examples(
         ]
         return found, time.perf_counter() - begin
 
-    with closing(_side_by_side(explained, parts, threads)) as done:
-        both = zip(parts, done, strict=True)
-        for part, (found, seconds) in track(both, method.name, len(todo), map(len, parts), show=progress):
-            for i, result in zip(part, found, strict=True):
-                made[todo[i][0]] = result
-            on_batch([todo[i][0] for i in part], seconds)
+    with model.unchanged():
+        parts = _parts(model, method, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
+        with closing(_side_by_side(explained, parts, threads)) as done:
+            both = zip(parts, done, strict=True)
+            for part, (found, seconds) in track(both, method.name, len(todo), map(len, parts), show=progress):
+                for i, result in zip(part, found, strict=True):
+                    made[todo[i][0]] = result
+                on_batch([todo[i][0] for i in part], seconds)
     return made
 
 

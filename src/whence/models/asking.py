@@ -11,7 +11,7 @@ from whence.core.layout import CannotSplit
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import ExampleBatch
-from whence.models.targets import AbstractTarget, Custom, Predicted, Term, field_of
+from whence.models.targets import AbstractTarget, Class, Custom, Predicted, Term, class_index, field_of
 
 __all__ = ["TargetScores", "TargetsOfOne"]
 
@@ -45,16 +45,23 @@ class TargetScores:
         self.terms, self.names = [terms for terms, _ in chosen], [name for _, name in chosen]
 
     def _together(self, near: Any) -> tuple[list[list[Term]], list[str]] | None:
-        """The prediction of every example at once: what is asked for most often, and one row at a time takes long."""
-        if self.model.follows is not None or any(type(t) is not Predicted for t in self.targets):
+        """Predictions or classes of all examples at once: asked for most often, and one row at a time takes long."""
+        kinds = {type(t) for t in self.targets}
+        plain = self.model.follows is None and self.model.fields[0] == "logits"
+        if not plain or kinds not in ({Predicted}, {Class}):
             return None
-        logits = field_of(near, self.model.fields[0])
-        if logits.dim() != 2 or any(e.rows for e in self.batch.rows):
+        logits = field_of(near, "logits")
+        if logits.dim() != 2 or any(e.rows or e.labels for e in self.batch.rows):
             return None
-        best = logits.detach().float().argmax(-1).tolist()
-        return [[Term((b,))] for b in best], [
-            self.model.spelled(e, b) for e, b in zip(self.batch.rows, best, strict=True)
-        ]
+        if kinds == {Predicted}:
+            chosen = logits.detach().float().argmax(-1).tolist()
+        else:
+            view = self.model.view(near, self.batch, 0)  # the classes of all of them are the same
+            asked = [t.choice for t in self.targets if isinstance(t, Class)]
+            index = {choice: class_index(choice, view, logits.shape[1]) for choice in dict.fromkeys(asked)}
+            chosen = [index[choice] for choice in asked]
+        names = {one: self.model.spell(one) for one in set(chosen)}
+        return [[Term((one,))] for one in chosen], [names[one] for one in chosen]
 
     def _computed(self, target: Custom, outputs: Any) -> Tensor:
         scores, examples = target.function(outputs), self.batch.examples

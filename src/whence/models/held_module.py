@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cached_property
 from typing import Any, ClassVar
 
@@ -19,6 +21,8 @@ from whence.models.example import ExampleBatch
 from whence.models.inspecting import accepted_by, device_of, is_spread, modules_in
 
 __all__ = ["HeldModule"]
+
+_known: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("known", default=None)
 
 
 class HeldModule:
@@ -67,7 +71,9 @@ class HeldModule:
     @property
     def replays(self) -> bool:
         """Whether passes over small batches are recorded."""
-        return self.device.type in recording.DEVICES and not is_spread(self.module) and not self.packed
+        return self.device.type in recording.DEVICES and self.while_unchanged(
+            "replays", lambda: not is_spread(self.module) and not self.packed
+        )
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
@@ -89,6 +95,24 @@ class HeldModule:
         if self._facts.get(what) is None:
             self._facts[what] = find()
         return self._facts[what]
+
+    @contextmanager
+    def unchanged(self) -> Iterator[None]:
+        """While this lasts, nobody changes the model: what takes a walk over all its parts is found out once."""
+        before = _known.set({})
+        try:
+            yield
+        finally:
+            _known.reset(before)
+
+    def while_unchanged(self, what: str, find: Callable[[], Any]) -> Any:
+        """A fact about the model as it is now."""
+        known = _known.get()
+        if known is None:
+            return find()
+        if (id(self), what) not in known:
+            known[id(self), what] = find()
+        return known[id(self), what]
 
     def check_training(self) -> None:
         """Dropout makes every run another: refuse it, in any part of the model."""

@@ -24,7 +24,7 @@ def device_of(module: nn.Module) -> torch.device:
 
 def is_spread(module: nn.Module) -> bool:
     """Whether accelerate moves weights and values about while it runs: several devices, offloading."""
-    return any(hasattr(m, "_hf_hook") for m in modules_in(module))
+    return any("_hf_hook" in m.__dict__ for m in modules_in(module))  # a missing attribute of a module is slow
 
 
 def modules_in(module: nn.Module) -> Iterator[nn.Module]:

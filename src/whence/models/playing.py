@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Hashable, Mapping, Sequence
 from dataclasses import fields, replace
-from functools import cached_property
 from math import prod
 from typing import Any
 
@@ -116,22 +115,9 @@ class Player:
             shapes.append((name, shape))
         chosen = (getattr(self.recipe, f.name) for f in fields(self.recipe))
         recipe = tuple(frozenset(value.items()) if isinstance(value, Mapping) else value for value in chosen)
-        return recipe, self.receipt, tuple(shapes), self._state
-
-    @cached_property
-    def _state(self) -> Hashable:
-        """The model as it is: a recording reads its weights where they were, and runs the modules that it had as they
-        were set (an adapter that is switched off is a flag in Python)."""
-        held: list[Any] = []
-        for module in modules_in(self.model.module):
-            held += (len(module._forward_hooks), len(module._forward_pre_hooks), id(module))
-            held += [v if type(v) in PLAIN else repr(v) for v in module.__dict__.values() if type(v) in SETTINGS]
-            for tensors in (module._parameters, module._buffers):
-                if tensors:
-                    held += [t.data_ptr() for t in tensors.values() if t is not None]
-        everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
+        state = self.model.while_unchanged("state", lambda: _state(self.model.module))
         attention = getattr(self.model.config, "_attn_implementation", None)
-        return hash(tuple(held)), everywhere, attention, torch.is_autocast_enabled("cuda")
+        return recipe, self.receipt, tuple(shapes), state, attention, torch.is_autocast_enabled("cuda")
 
     @property
     def _by_example(self) -> frozenset[str]:
@@ -188,6 +174,20 @@ class Player:
                 place = self.model.placed_in(self.batch, n, term.place) if follows else term.place
                 aims.append(Aim(output, _flat(shape, strides, (n, *place)), n, term.weight))
         return aims
+
+
+def _state(model: nn.Module) -> Hashable:
+    """The model as it is: a recording reads its weights where they were, and runs the modules that it had as they
+    were set (an adapter that is switched off is a flag in Python)."""
+    held: list[Any] = []
+    for module in modules_in(model):
+        held += (len(module._forward_hooks), len(module._forward_pre_hooks), id(module))
+        held += [v if type(v) in PLAIN else repr(v) for v in module.__dict__.values() if type(v) in SETTINGS]
+        for tensors in (module._parameters, module._buffers):
+            if tensors:
+                held += [t.data_ptr() for t in tensors.values() if t is not None]
+    everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
+    return hash(tuple(held)), everywhere
 
 
 def _reserved(device: torch.device) -> int:

@@ -232,7 +232,8 @@ class TextAdapter(AbstractAdapter):
 
     def _check_all_is_text(self, row: EncodedRow) -> None:
         """Pictures and sounds that go in with a text are a part of what made the answer."""
-        other = next((name for name in OTHERS if isinstance({**row.shared, **row.inputs}.get(name), Tensor)), None)
+        held = (row.inputs, row.shared)
+        other = next((name for name in OTHERS for own in held if isinstance(own.get(name), Tensor)), None)
         if other is not None:
             raise InputError(
                 f"{other!r} would have no scores: {type(self.module).__name__} is explained for its text alone. Pass "
@@ -241,16 +242,18 @@ class TextAdapter(AbstractAdapter):
 
     def _features(self, source: Source, row: Mapping[str, Tensor], side: str = "") -> Features:
         ids, mask = row[source.name], row.get(source.mask or "")
-        if ids.is_floating_point() or (ids.numel() and int(ids.min()) < 0):
-            held = "floats" if ids.is_floating_point() else int(ids.min())
+        shown = ids.tolist()
+        least = min(shown, default=0)
+        if ids.is_floating_point() or least < 0:
+            held = "floats" if ids.is_floating_point() else least
             raise InputError(
                 f"{source.name!r} holds {held}, and ids of tokens are whole numbers from 0: pass what the model's "
                 "tokenizer makes"
             )
         places: tuple[int, ...] | None = None
-        if mask is not None and mask.shape == ids.shape and not bool((mask != 0).all()):
+        if mask is not None and mask.shape == ids.shape and not bool(mask.all()):
             places = tuple(torch.nonzero(mask).flatten().tolist())
-        shown = ids.tolist() if places is None else [int(ids[i]) for i in places]
+            shown = [shown[i] for i in places]
         if not shown:
             raise EmptyInputError("there are no tokens to explain")
         sides = (side,) * len(shown) if side else ()
