@@ -7,13 +7,14 @@ from typing import Any
 
 import torch
 from torch import Tensor
+from torch.utils._python_dispatch import TorchDispatchMode
 
 from tests.reference.detached import gradient_times_input
 from whence.core.batch import Batch
 from whence.core.propagation import Propagation, propagate
 from whence.core.recipe import Recipe, recipes
 
-__all__ = ["CLOSE", "PRESETS", "books", "explain", "explain_ids", "normal", "reference", "seed_for"]
+__all__ = ["CLOSE", "PRESETS", "Refusing", "books", "explain", "explain_ids", "normal", "reference", "seed_for"]
 
 PRESETS = tuple("gi ah ln ah_ln exact cp_lrp attn_lrp libragrad gim".split())
 
@@ -70,3 +71,26 @@ def books(done: Propagation) -> Tensor:
     assert done.ledger is not None
     assert done.ledger.is_split
     return done.inputs + sum(done.sinks.values()) - done.target
+
+
+WAITS = (
+    "_local_scalar_dense",
+    "nonzero",
+    "_unique2",
+    "unique_dim",
+    "is_nonzero",
+    "equal",
+    "lift_fresh",
+    "masked_select",
+)
+"""Functions for which the host waits for a GPU, or gives it numbers of its own: neither can be recorded."""
+
+
+class Refusing(TorchDispatchMode):
+    """Refuses what can't be recorded."""
+
+    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+        name = func._schema.name.removeprefix("aten::")
+        if name in WAITS or (name == "index" and any(t is not None and t.dtype == torch.bool for t in args[1])):
+            raise RuntimeError(f"{name} in a recording")
+        return func(*args, **(kwargs or {}))

@@ -5,17 +5,20 @@ from __future__ import annotations
 import copy
 import itertools
 import pickle
+import threading
 
 import numpy as np
 import pytest
 import torch
 from torch import nn
-from torch.utils._python_dispatch import TorchDispatchMode
 
 import whence
 from tests import small
+from tests.core.helpers import Refusing
 from whence.core import recording
+from whence.core.memory import held, planned
 from whence.core.recording import Recordings, Tape
+from whence.core.rules import softmax
 from whence.methods.explaining import as_method, explain_examples
 from whence.models import playing
 from zoo.build import build
@@ -34,9 +37,9 @@ def played(monkeypatch):
     seen = []
     play = recording.Recording.play
 
-    def spy(self, batch, choose):
+    def spy(self, batch, *asked):
         seen.append(batch.examples)
-        return play(self, batch, choose)
+        return play(self, batch, *asked)
 
     monkeypatch.setattr(recording.Recording, "play", spy)
     return seen
@@ -209,27 +212,6 @@ def test_they_are_few(monkeypatch):
     assert [rows for _, rows in held._made] == [2, 3, 4]
 
 
-WAITS = (
-    "_local_scalar_dense",
-    "nonzero",
-    "_unique2",
-    "unique_dim",
-    "is_nonzero",
-    "equal",
-    "lift_fresh",
-    "masked_select",
-)
-"""Functions for which the host waits for a GPU, or gives it numbers of its own: neither can be recorded."""
-
-
-class Refusing(TorchDispatchMode):
-    def __torch_dispatch__(self, func, types, args=(), kwargs=None):
-        name = func._schema.name.removeprefix("aten::")
-        if name in WAITS or (name == "index" and any(t is not None and t.dtype == torch.bool for t in args[1])):
-            raise RuntimeError(f"{name} in a recording")
-        return func(*args, **(kwargs or {}))
-
-
 @pytest.mark.parametrize("family", [f for f in TASKS if f != "deberta-v2"])
 def test_a_pass_asks_nothing_of_the_device(family, played, monkeypatch):
     def record(self, work):
@@ -243,6 +225,32 @@ def test_a_pass_asks_nothing_of_the_device(family, played, monkeypatch):
     model = whence.load(made.model)
     for n in range(3):
         whence.explain(model, others(dict(made.inputs), n), "exact", receipt="full")
+    assert any(model.recordings._made.values())
+
+
+@pytest.mark.parametrize("family", ["llama", "qwen3", "bert"])
+def test_masks_that_hide_nothing_are_not_written_down(family, played, monkeypatch):
+    """Models that see that they are recorded write them, for they can't look whether any hides something."""
+    masks = []
+
+    def record(self, work):
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: True)
+        with monkeypatch.context() as patch, Refusing():
+            patch.setattr(
+                "whence.core.rules.softmax.mask_arguments",
+                lambda a, given=softmax.mask_arguments: masks.append(a["attn_mask"]) or given(a),
+            )
+            work()
+        monkeypatch.setattr(torch.cuda, "is_current_stream_capturing", lambda: False)
+        return work
+
+    monkeypatch.setattr(Tape, "record", record)
+    model = whence.load(build(TASKS[family], family).model)
+    ids = torch.randint(5, 90, (2, 16))
+    for n in range(3):
+        whence.explain(model, {"input_ids": ids.roll(n, 1), "attention_mask": torch.ones_like(ids)})
+    assert masks
+    assert all(mask is None for mask in masks)
     assert any(model.recordings._made.values())
 
 
@@ -266,3 +274,52 @@ def test_batches_side_by_side(played, monkeypatch):
     assert played
     monkeypatch.setattr(recording, "DEVICES", ())
     same(found, explain_examples(model, method, examples, batch_tokens=48))
+
+
+@pytest.mark.parametrize("wrong", [True, False])
+def test_a_guess_is_compared_with_the_choice(wrong, played, monkeypatch):
+    """The backward pass begins with a guess. Where logits tie, a device may see another class as the largest."""
+    if wrong:
+        best = recording.Recording._best
+
+        def other(self, first):
+            marks = best(self, first)
+            marks[1, : self.examples] = marks[1, : self.examples] // 2 * 2 + (marks[1, : self.examples] + 1) % 2
+            return marks
+
+        monkeypatch.setattr(recording.Recording, "_best", other)
+    model, ids = recorded(rows=4)
+    (made,) = (r for r in model.recordings._made.values() if r is not None)
+    times = []
+    there = made._play_there
+    made._play_there = lambda: (times.append(1), there())
+    found = whence.explain(model, {"input_ids": ids.flip(1)})
+    assert len(times) == (2 if wrong else 1)
+    monkeypatch.setattr(recording, "DEVICES", ())
+    same(found, whence.explain(model, {"input_ids": ids.flip(1)}))
+
+
+def test_a_class_is_known_beforehand(played, monkeypatch):
+    model, ids = recorded(rows=4)
+    (made,) = (r for r in model.recordings._made.values() if r is not None)
+    order = []
+    there, back, choose = made._play_there, made._play_back, playing.TargetScores.choose
+    made._play_there, made._play_back = lambda: (order.append("there"), there()), lambda: (order.append("back"), back())
+    monkeypatch.setattr(playing.TargetScores, "choose", lambda self, near: (order.append("choose"), choose(self, near)))
+    whence.explain(model, {"input_ids": ids}, target=[0, 1, 1, 0])
+    assert order == ["there", "back", "choose"]
+    order.clear()
+    whence.explain(model, {"input_ids": ids}, target=whence.contrast(0, 1))
+    assert order == ["there", "choose", "back"]
+
+
+def test_another_thread_that_computes_changes_nothing(played):
+    """Its hooks are on the model for a while; they are its own affair."""
+    model, ids = recorded()
+    count = len(played)
+    with planned("recompute"), held(model.module):
+        assert any(module._forward_hooks for module in model.module.modules())
+        other = threading.Thread(target=whence.explain, args=(model, {"input_ids": ids}))
+        other.start()
+        other.join()
+    assert len(played) == count + 1

@@ -3,7 +3,8 @@
 Forward and backward pass under a recipe are recorded as two CUDA graphs over buffers of fixed size. For every further
 batch of that size the buffers are filled and the graphs launched, and no line of Python runs in the model. Between the
 two, the model's outputs come home and the targets are chosen: a target is a weighted sum of outputs, and its weights
-are where the backward pass begins.
+are where the backward pass begins. Where the choice can be guessed (a class, the prediction), the device does not wait
+for it: the backward pass is under way while the guess is compared with the choice, and played again if it was wrong.
 """
 
 from __future__ import annotations
@@ -11,8 +12,9 @@ from __future__ import annotations
 import threading
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Hashable, Sequence
-from contextlib import closing
-from typing import Any, NamedTuple
+from contextlib import AbstractContextManager, closing
+from functools import partial
+from typing import Any, Literal, NamedTuple
 
 import torch
 from torch import Tensor
@@ -21,7 +23,7 @@ from whence.core.batch import Batch
 from whence.core.interception import Interception
 from whence.core.ledger import Ledger
 from whence.core.memory import planned
-from whence.core.numerics import at_hand, widened
+from whence.core.numerics import at_hand, sent, widened
 from whence.core.propagation import (
     Forward,
     Propagation,
@@ -33,10 +35,11 @@ from whence.core.propagation import (
     intercepted,
     names_between,
 )
+from whence.core.questions import Questions
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 
-__all__ = ["Aim", "CannotRecord", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
+__all__ = ["Aim", "CannotRecord", "Guess", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
 
 DEVICES = ("cuda",)
 """Where passes are recorded."""
@@ -93,14 +96,22 @@ class Tape:
     def rehearse(self, work: Callable[[], None]) -> None:
         work()
 
+    def mark(self) -> Callable[[], None]:
+        """Waits until all is done that was asked of the device up to here."""
+        return lambda: None
+
+    def follow(self) -> None:
+        """What is asked of the device from here on comes after what was asked up to the last mark, whoever did."""
+
 
 class CudaTape(Tape):
-    """Records the kernels that some work launches. All recordings of a model share their memory, which belongs to one
-    stream: one plays at a time, and what it gave is read before the next.
+    """Records the kernels that some work launches. All recordings of a model share their memory: one plays at a time,
+    and what it gave is on its way home before the next.
     """
 
     def __init__(self) -> None:
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
+        self._last: torch.cuda.Event | None = None
 
     def rehearse(self, work: Callable[[], None]) -> None:
         """Run once as it will be recorded: libraries make their workspaces, kernels are compiled."""
@@ -116,9 +127,21 @@ class CudaTape(Tape):
             work()
         return graph.replay
 
+    def mark(self) -> Callable[[], None]:
+        self._last = torch.cuda.Event()
+        self._last.record()
+        return self._last.synchronize
+
+    def follow(self) -> None:
+        if self._last is not None:
+            self._last.wait()
+
 
 Choice = Callable[[list[Tensor]], Sequence[Aim]]
 """Outputs at hand to the terms of the targets."""
+Guess = Sequence[Aim] | Literal["best"] | None
+"""What will be chosen: these terms; the largest of the first output of each example, if there is one for each (`best`);
+nobody knows."""
 
 
 class Recording:
@@ -135,8 +158,9 @@ class Recording:
         by_example: frozenset[str],
     ):
         self.forward, self.read, self.recipe, self.receipt = forward, read, recipe, receipt
-        self.by_example = by_example
+        self.tape, self.by_example = tape, by_example
         """Inputs that have one row for each example."""
+        self._reading = threading.Lock()
         self.examples = even_rows(batch.examples)
         held = {
             k: _turned(self._filled_up(k, v), k in batch.names) if isinstance(v, Tensor) else v
@@ -148,9 +172,17 @@ class Recording:
         self._marks = torch.zeros(3, slots, dtype=torch.long, device=device)
         """Output, element and example of each term."""
         self._weights = torch.zeros(slots, dtype=torch.float32, device=device)
+        self._ones = (torch.arange(slots, device=device) < self.examples).float()
+        self._questions = Questions()
         with planned("keep"), torch.inference_mode(False):
             tape.rehearse(self._whole)
-            self._play_there = tape.record(self._there)
+            try:
+                self._play_there = tape.record(self._once_more)
+            except RuntimeError:
+                if self._questions.open:
+                    raise
+                self._questions.open = True  # it waits for something that was not heard: let it know
+                self._play_there = tape.record(self._once_more)
             self._play_back = tape.record(self._back)
 
     def _filled_up(self, name: str, value: Tensor) -> Tensor:
@@ -165,21 +197,37 @@ class Recording:
     # -- what is recorded ------------------------------------------------------------------------------------
 
     def _whole(self) -> None:
-        self._there()
+        self._there(self._questions.heard)
         self._back()
 
-    def _there(self) -> None:
+    def _once_more(self) -> None:
+        self._there(self._questions.answered)
+
+    def _there(self, listening: Callable[[], AbstractContextManager[None]]) -> None:
         ledger = Ledger(self.examples) if self.receipt == "full" else None
         follows = followed(self.batch, ledger is not None, "word")
         self.mode = Interception(self.batch, table(self.recipe), recipe=self.recipe, ledger=ledger, follows=follows)
         with intercepted(self.mode):
-            self.roots = self.read(self.forward(self.mode.prepared()))
+            inputs = self.mode.prepared()
+            with listening():
+                outputs = self.forward(inputs)
+            self.roots = self.read(outputs)
         if self.mode.recomputes or not all(root.requires_grad for root in self.roots) or not self.mode.leaves:
             raise CannotRecord("a part runs without gradients")
         self.outputs = [widened(root.detach()) for root in self.roots]
+        self.best = self._best(self.outputs[0])
+        """The largest of the first output of each example, as terms: output, element, example."""
         self.mode.in_backward = True
         if ledger is not None:
             ledger.open = False
+
+    def _best(self, first: Tensor) -> Tensor | None:
+        if first.dim() != 2 or first.shape[0] != self.examples:
+            return None
+        marks, rows = torch.zeros_like(self._marks), torch.arange(self.examples, device=first.device)
+        marks[1, : self.examples] = rows * first.shape[1] + first.argmax(-1)
+        marks[2, : self.examples] = rows
+        return marks
 
     def _back(self) -> None:
         """From the terms, which stand in buffers, to the inputs."""
@@ -206,33 +254,63 @@ class Recording:
 
     # -- playing ---------------------------------------------------------------------------------------------
 
-    def play(self, batch: Batch, choose: Choice) -> Propagation:
-        """The pass for a batch of the same shapes, with as many rows or fewer.
+    def play(self, batch: Batch, choose: Choice, guess: Guess = None) -> Callable[[], Propagation]:
+        """Play the pass for a batch of the same shapes, with as many rows or fewer.
 
-        What it gave is a copy, on the CPU unless it is large.
+        It is under way when this returns, and another may be played. What comes back waits for what it gave: copies, on
+        the CPU unless they are large.
         """
         rows = batch.examples
         with torch.no_grad(), torch.inference_mode(False):
+            self.tape.follow()
             self._fill(batch.inputs)
             self._play_there()
-            outputs = [at_hand(value[:rows]) for value in self.outputs]
-            aims = choose(outputs)
-            if len(aims) > self.slots:
-                raise CannotRecord(f"{len(aims)} terms for {self.slots} places")
-            self._aim(aims)
-            self._play_back()
-            ledger = self.mode.ledger if isinstance(self.mode.ledger, Ledger) else None
-            numbers = self.numbers.cpu()
-            relevance = {name: r[:rows].cpu() for name, r in self.relevance.items()}
-        found = account(numbers, self.examples, ledger, self.outputs[0].dtype, rows)
+            best = self.best if isinstance(guess, str) else None
+            outputs = [at_hand(value[:rows], wait=False) for value in self.outputs]
+            elements = None if best is None else at_hand(best[1, :rows], wait=False)
+            arrived = self.tape.mark()
+            if best is not None:
+                self._marks.copy_(best)
+                self._weights.copy_(self._ones)
+                self._play_back()
+            elif guess is not None and not isinstance(guess, str):
+                self._aim(guess)
+                self._play_back()
+            arrived()
+            aims = list(choose(outputs))
+            if elements is not None:
+                guess = [Aim(0, element, n, 1.0) for n, element in enumerate(elements.tolist())]
+            if guess != aims:
+                if guess is not None:  # the backward pass wrote over what it had of the forward pass
+                    self._play_there()
+                self._aim(aims)
+                self._play_back()
+            numbers = self.numbers.to("cpu", non_blocking=True)
+            relevance = {name: r[:rows].to("cpu", non_blocking=True) for name, r in self.relevance.items()}
+            return partial(self._read, self.mode, numbers, relevance, outputs, self.tape.mark(), rows)
+
+    def _read(
+        self,
+        mode: Interception,
+        numbers: Tensor,
+        relevance: dict[str, Tensor],
+        outputs: list[Tensor],
+        arrived: Callable[[], None],
+        rows: int,
+    ) -> Propagation:
+        arrived()
+        ledger = mode.ledger if isinstance(mode.ledger, Ledger) else None
+        with self._reading:  # the books are the same for every batch, and know what was read of them last
+            found = account(numbers, self.examples, ledger, outputs[0].dtype, rows)
+            is_split = ledger is None or ledger.is_split
         return Propagation(
             relevance=relevance,
             target=found.target.float(),
             inputs=found.inputs,
             outputs=outputs,
             sinks=found.sinks,
-            unruled=dict(self.mode.unruled),
-            is_split=ledger is None or ledger.is_split,
+            unruled=dict(mode.unruled),
+            is_split=is_split,
             bypassed=lambda: self.bypasses,
         )
 
@@ -245,13 +323,15 @@ class Recording:
                     held[rows:].copy_(value[:1].expand_as(held[rows:]), non_blocking=True)
 
     def _aim(self, aims: Sequence[Aim]) -> None:
+        if len(aims) > self.slots:
+            raise CannotRecord(f"{len(aims)} terms for {self.slots} places")
         marks = torch.zeros(3, self.slots, dtype=torch.long)
         weights = torch.zeros(self.slots, dtype=torch.float32)
         columns = list(zip(*aims, strict=True))
         marks[:, : len(aims)] = torch.tensor(columns[:3])
         weights[: len(aims)] = torch.tensor(columns[3])
-        self._marks.copy_(marks)
-        self._weights.copy_(weights)
+        self._marks.copy_(sent(marks, self._marks.device))
+        self._weights.copy_(sent(weights, self._weights.device))
 
 
 def _turned(value: Tensor, explained: bool) -> Tensor:

@@ -11,6 +11,7 @@ import numpy as np
 from torch import Tensor
 
 from whence.core.batch import Source
+from whence.core.numerics import sent
 from whence.errors import InputError, InputTooLongError, ModelError, WhenceError
 from whence.models import padding
 from whence.models.attending import hidden_attention
@@ -164,7 +165,7 @@ class AbstractAdapter(NamedOutputs, ABC):
     def placed(self, name: str, value: Tensor) -> Tensor:
         """An input of a batch where the model is, and in its precision where it demands that."""
         casts = self.casts and value.is_floating_point()
-        return value.to(self.device, self.dtype) if casts else value.to(self.device)
+        return sent(value.to(self.dtype) if casts else value, self.device)
 
     def beside(self, examples: Sequence[Example]) -> padding.Beside:
         """How examples like these, with the same inputs, may stand beside each other. The model is asked once."""

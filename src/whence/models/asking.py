@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Literal
 
 from torch import Tensor
 
@@ -44,24 +44,40 @@ class TargetScores:
         chosen = [t.terms(self.model.view(near, self.batch, n)) for n, t in enumerate(self.targets)]
         self.terms, self.names = [terms for terms, _ in chosen], [name for _, name in chosen]
 
+    def foreseen(self, shape: tuple[int, ...]) -> list[list[Term]] | Literal["best"] | None:
+        """What will be chosen, where that is known before the model has run: classes, as terms of outputs of this
+        shape; the largest of each row."""
+        if not self._alike or len(shape) != 2:
+            return None
+        if isinstance(self.targets[0], Predicted):
+            return "best"
+        return [[Term((index,))] for index in self._classes(shape[1])]
+
     def _together(self, near: Any) -> tuple[list[list[Term]], list[str]] | None:
         """Predictions or classes of all examples at once: asked for most often, and one row at a time takes long."""
-        kinds = {type(t) for t in self.targets}
-        plain = self.model.follows is None and self.model.fields[0] == "logits"
-        if not plain or kinds not in ({Predicted}, {Class}):
+        if not self._alike:
             return None
         logits = field_of(near, "logits")
-        if logits.dim() != 2 or any(e.rows or e.labels for e in self.batch.rows):
+        if logits.dim() != 2:
             return None
-        if kinds == {Predicted}:
-            chosen = logits.detach().float().argmax(-1).tolist()
-        else:
-            view = self.model.view(near, self.batch, 0)  # the classes of all of them are the same
-            asked = [t.choice for t in self.targets if isinstance(t, Class)]
-            index = {choice: class_index(choice, view, logits.shape[1]) for choice in dict.fromkeys(asked)}
-            chosen = [index[choice] for choice in asked]
+        best = isinstance(self.targets[0], Predicted)
+        chosen = logits.detach().float().argmax(-1).tolist() if best else self._classes(logits.shape[1])
         names = {one: self.model.spell(one) for one in set(chosen)}
         return [[Term((one,))] for one in chosen], [names[one] for one in chosen]
+
+    @property
+    def _alike(self) -> bool:
+        """Whether all ask for the prediction, or all for a class, among the same classes."""
+        kinds = {type(t) for t in self.targets}
+        plain = self.model.follows is None and self.model.fields[0] == "logits"
+        return plain and kinds in ({Predicted}, {Class}) and not any(e.rows or e.labels for e in self.batch.rows)
+
+    def _classes(self, count: int) -> list[int]:
+        """The classes that are asked for, of so many."""
+        view = self.model.view({}, self.batch, 0)
+        asked = [t.choice for t in self.targets if isinstance(t, Class)]
+        index = {choice: class_index(choice, view, count) for choice in dict.fromkeys(asked)}
+        return [index[choice] for choice in asked]
 
     def _computed(self, target: Custom, outputs: Any) -> Tensor:
         scores, examples = target.function(outputs), self.batch.examples

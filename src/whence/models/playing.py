@@ -5,7 +5,7 @@ A recording is used only when it gave, for a batch it was not made from, what th
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
 from typing import Any
@@ -16,13 +16,13 @@ from torch import Tensor, nn
 from whence.core.memory import current
 from whence.core.propagation import Propagation, Receipt
 from whence.core.recipe import Recipe
-from whence.core.recording import Aim, CannotRecord, Recording
+from whence.core.recording import Aim, CannotRecord, Guess, Recording
 from whence.errors import WhenceError
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
 from whence.models.inspecting import modules_in
-from whence.models.targets import AbstractTarget, Custom, field_of
+from whence.models.targets import AbstractTarget, Custom, Term, field_of
 
 __all__ = ["Player", "may_play"]
 
@@ -74,15 +74,17 @@ class Player:
         recordings = self.model.recordings
         if not self.takes_part:
             return None
+        keyed = [(inputs, self._key(inputs)) for inputs in self._variants()]
         with recordings.lock:
-            for inputs in self._variants():
-                recording = recordings.find(self._key(inputs), self.batch.examples)
-                if recording is not None:
-                    try:
-                        return self._played(recording, inputs), self.scores.names
-                    except CannotRecord:
-                        return None
-        return None
+            fits = ((inputs, recordings.find(key, self.batch.examples)) for inputs, key in keyed)
+            inputs, recording = next((both for both in fits if both[1] is not None), ({}, None))
+            if recording is None:
+                return None
+            try:
+                read = self._played(recording, inputs)
+            except CannotRecord:
+                return None
+        return read(), self.scores.names
 
     def learn(self, computed: Propagation) -> None:
         """Record a pass of this size if it comes often, and compare it with what was computed."""
@@ -138,7 +140,7 @@ class Player:
                 recordings.tape(model.device),
                 self._by_example,
             )
-            played = self._played(recording, inputs)
+            played = self._played(recording, inputs)()
         except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
             return None  # whatever stood in the way, computing goes on as it did
         recordings.held += max(0, _reserved(model.device) - before)
@@ -150,26 +152,35 @@ class Player:
         pairs += [(played.target, computed.target), (played.inputs, computed.inputs)]
         return recording if all(_near(a, b, model.dtype) for a, b in pairs) else None
 
-    def _played(self, recording: Recording, inputs: dict[str, Any]) -> Propagation:
+    def _played(self, recording: Recording, inputs: dict[str, Any]) -> Callable[[], Propagation]:
         near: dict[str, Tensor] = {}
 
         def choose(outputs: list[Tensor]) -> list[Aim]:
             near.update(zip(self.model.fields, outputs, strict=True))
-            return self._aims(near)
+            self.scores.choose(near)
+            return self._aims(self.scores.terms, [tuple(value.shape) for value in outputs])
 
-        return replace(recording.play(replace(self.batch, inputs=inputs), choose), outputs=near)
+        read = recording.play(replace(self.batch, inputs=inputs), choose, self._guess(recording))
+        return lambda: replace(read(), outputs=near)
 
-    def _aims(self, near: dict[str, Tensor]) -> list[Aim]:
+    def _guess(self, recording: Recording) -> Guess:
+        """What will be chosen, as far as that is known before the model has run."""
+        shapes = [(self.batch.examples, *value.shape[1:]) for value in recording.outputs]
+        found = self.scores.foreseen(shapes[0])
+        if found == "best" and recording.best is None:
+            return None
+        return self._aims(found, shapes) if isinstance(found, list) else found
+
+    def _aims(self, terms: Sequence[Sequence[Term]], shapes: Sequence[tuple[int, ...]]) -> list[Aim]:
         """The terms of all targets, as the recording wants them."""
-        self.scores.choose(near)
-        places: dict[str, tuple[int, tuple[int, ...], tuple[int, ...]]] = {}
-        for n, field in enumerate(self.model.fields):
-            shape = tuple(near[field].shape)
-            places[field] = n, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape)))
+        places = {
+            field: (n, shape, tuple(prod(shape[d + 1 :]) for d in range(len(shape))))
+            for n, (field, shape) in enumerate(zip(self.model.fields, shapes, strict=True))
+        }
         follows = self.model.follows is not None
         aims = []
-        for n, terms in enumerate(self.scores.terms):
-            for term in terms:
+        for n, own in enumerate(terms):
+            for term in own:
                 output, shape, strides = places[term.field]
                 place = self.model.placed_in(self.batch, n, term.place) if follows else term.place
                 aims.append(Aim(output, _flat(shape, strides, (n, *place)), n, term.weight))
@@ -181,13 +192,20 @@ def _state(model: nn.Module) -> Hashable:
     were set (an adapter that is switched off is a flag in Python)."""
     held: list[Any] = []
     for module in modules_in(model):
-        held += (len(module._forward_hooks), len(module._forward_pre_hooks), id(module))
+        held += (_theirs(module._forward_hooks), _theirs(module._forward_pre_hooks), id(module))
         held += [v if type(v) in PLAIN else repr(v) for v in module.__dict__.values() if type(v) in SETTINGS]
         for tensors in (module._parameters, module._buffers):
             if tensors:
                 held += [t.data_ptr() for t in tensors.values() if t is not None]
     everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
     return hash(tuple(held)), everywhere
+
+
+def _theirs(hooks: Mapping[int, Any]) -> int:
+    """How many hooks are not ours. Ours come and go with every pass, and mind their own threads."""
+    return (
+        sum(not str(getattr(hook, "__module__", "")).startswith("whence.") for hook in hooks.values()) if hooks else 0
+    )
 
 
 def _reserved(device: torch.device) -> int:
