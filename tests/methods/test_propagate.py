@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 import numpy as np
 import pytest
 import torch
@@ -10,6 +12,7 @@ import transformers
 import whence
 from tests import small
 from tests.methods.attention.eager import one
+from whence.methods.propagate import Propagate
 from zoo.build import build
 
 
@@ -76,3 +79,19 @@ def test_what_is_read_from_the_rows_of_another_is_booked_to_its_own():
         alone = whence.explain(module, x[n : n + 1], "exact", 1)
         assert exp.conservation.error == pytest.approx(0, abs=1e-5)
         assert exp.conservation.sinks == pytest.approx(alone.conservation.sinks, abs=1e-5)
+
+
+def test_rounding_is_looked_into_once(monkeypatch):
+    """A row that rounds more than its tolerance does so alone, too: the others need not run alone for that."""
+    specimen = build("sequence-classification", "bert")
+    model = whence.load(specimen.model.to(torch.bfloat16))
+    inputs = {name: value[[0, 0, 1, 1]] for name, value in specimen.inputs.items()}
+    there_and_back = [whence.contrast(0, 1), whence.contrast(1, 0)] * 2  # so that errors cancel
+    whence.explain(model, inputs, "exact", 1)  # it knows now how rows may stand beside each other
+    monkeypatch.setattr(sys.modules[Propagate.__module__], "ROUNDING", 1e-3)
+    runs = []
+    handle = model.module.register_forward_hook(lambda module, args, out: runs.append(len(out.logits)))
+    made = whence.explain(model, inputs, "exact", there_and_back)
+    handle.remove()
+    assert all(abs(exp.conservation.error) > exp.conservation.tolerance for exp in made)
+    assert runs == [4, 1]

@@ -156,13 +156,20 @@ class Propagate(AbstractMethod):
     ) -> list[Conservation]:
         complete = self.booked == "full"
         together = receipts_of(done, scores, unit_of(model), complete=complete)
-        if complete and batch.examples > 1 and (not done.is_split or _misplaced(together)):
-            # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
-            singles = [model.collate([e], [t]) for e, t in zip(batch.rows, targets, strict=True)]
-            alone = [self.run(model, single, [t])[0] for single, t in zip(singles, targets, strict=True)]
-            pairs = zip(alone, scores, strict=True)
-            return [r for single, own in pairs for r in receipts_of(single, [own], unit_of(model), complete=True)]
-        return together
+        if not complete or batch.examples == 1:
+            return together
+
+        def alone(n: int) -> Conservation:
+            """Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone."""
+            single = model.collate([batch.rows[n]], [targets[n]])
+            own, _ = self.run(model, single, [targets[n]])
+            return receipts_of(own, [scores[n]], unit_of(model), complete=True)[0]
+
+        if done.is_split:
+            suspect = _misplaced(together)
+            if suspect is None or abs(alone(suspect).error) > abs(together[suspect].error) / 2:
+                return together  # one that is off by itself has lost nothing to others: half precision rounds
+        return [alone(n) for n in range(batch.examples)]
 
 
 class ManyTargets:
@@ -277,15 +284,17 @@ def _rounding(receipt: Conservation) -> float:
     return max(receipt.tolerance, NOTICED * receipt.scale)
 
 
-def _misplaced(receipts: Sequence[Conservation]) -> bool:
-    """Whether the receipts of a batch balance together and not one by one.
+def _misplaced(receipts: Sequence[Conservation]) -> int | None:
+    """The receipt that is furthest off, where those of a batch balance together and not one by one.
 
     Models that read a constant of theirs from another example's rows (a class token, which all rows
     have in common) leave its relevance there.
     """
     allowed = [_rounding(receipt) for receipt in receipts]
-    off = any(abs(receipt.error) > most for receipt, most in zip(receipts, allowed, strict=True))
-    return off and abs(sum(receipt.error for receipt in receipts)) <= sum(allowed)
+    off = [abs(receipt.error) / most for receipt, most in zip(receipts, allowed, strict=True)]
+    furthest = max(range(len(off)), key=off.__getitem__)
+    balanced = abs(sum(receipt.error for receipt in receipts)) <= sum(allowed)
+    return furthest if off[furthest] > 1 and balanced else None
 
 
 recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]
