@@ -8,10 +8,8 @@ from __future__ import annotations
 
 import argparse
 import gc
-import gzip
 import importlib.util
 import json
-import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -23,7 +21,7 @@ import torch
 import transformers
 
 import whence
-from benchmarks.busy import Busy
+from benchmarks import gpu_runs
 from benchmarks.methods import frozen
 from benchmarks.peers import patched_by_lxt
 from whence.models.adapter import AbstractAdapter
@@ -36,7 +34,7 @@ LLAMA_8B = {"hidden_size": 4096, "intermediate_size": 14336, "num_hidden_layers"
 LLAMA_1B = {"hidden_size": 2048, "intermediate_size": 5632, "num_hidden_layers": 22, "num_attention_heads": 32,
             "num_key_value_heads": 4, "vocab_size": 32000, "max_position_embeddings": 262144}  # fmt: skip
 QUICK = {"hidden_size": 64, "intermediate_size": 128, "num_hidden_layers": 2, "num_attention_heads": 4,
-         "num_key_value_heads": 2, "vocab_size": 500, "max_position_embeddings": 4096}  # fmt: skip
+         "num_key_value_heads": 2, "vocab_size": 32000, "max_position_embeddings": 4096}  # fmt: skip
 PRESETS = ("cp_lrp", "exact", "attn_lrp", "gi")
 ATTENTION = ("attention_last", "rollout", "gae", "grad_sam")
 GROUPS: dict[str, tuple[str, Sequence[tuple[int, int]], Sequence[str]]] = {
@@ -48,7 +46,6 @@ GROUPS: dict[str, tuple[str, Sequence[tuple[int, int]], Sequence[str]]] = {
 """Model, batch × tokens, methods."""
 WITHIN = {("8B", 65536): ("exact @ 50GiB",), ("attention", 16384): ("gae @ 10GiB", "grad_sam @ 10GiB")}
 """Methods with a memory of their own, for the inputs at which it matters."""
-WORKERS = (1, 3)
 PROFILED = (8192, 131072)
 
 
@@ -115,9 +112,11 @@ def measured(keep: Callable[[dict[str, Any]], None], only: Sequence[str], given:
             _clean()
             continue
         if group == "run":
-            found["run"] = _run(device, quick, given.data)
-            print(found["run"], flush=True)
-            keep(found)
+            found["run"] = []
+            for row in gpu_runs.rates(lambda name: _model(name, device, quick).module, given.data, quick):
+                print(row, flush=True)
+                found["run"].append(row)
+                keep(found)
             continue
         name, shapes, methods = GROUPS[group]
         model = _model(name, device, quick)
@@ -198,34 +197,6 @@ def _one(work: Callable[[], object], times: int, held: int) -> dict[str, Any]:
         return {"error": f"{type(error).__name__}: {str(error)[:80]}"}
     finally:
         _clean()
-
-
-def _run(device: str, quick: bool, data: Path) -> dict[str, Any]:
-    """Every sentence of SST-2 through `whence.run`, with a BERT-base of random weights."""
-    module = _model("bert", device, quick).module
-    model = whence.load((module, whence.load("sentiment").tokenizer))
-    parts = [gzip.decompress(part.read_bytes()).decode() for part in sorted(data.glob("*.tsv.gz"))]
-    lines = [line for part in parts for line in part.splitlines()[1:]]
-    texts = [{"text": max(line.split("\t"), key=len)} for line in lines]
-    some = texts[:500] if quick else texts * 3  # so that the start is a small part of it
-    return {"rows": len(some), **{str(n): _rate(model, some, n) for n in WORKERS}}
-
-
-def _rate(model: AbstractAdapter, texts: list[dict[str, str]], workers: int) -> dict[str, float]:
-    """Seconds in all; rows a second, and how busy the GPU was, after the first fifth of them."""
-    ticks: list[tuple[int, float]] = []
-
-    def progress(done: int, total: int | None, seconds: float) -> None:
-        ticks.append((done, time.perf_counter()))
-
-    with tempfile.TemporaryDirectory() as folder, Busy() as busy:
-        begin = time.perf_counter()
-        whence.run(texts, model=model, out=Path(folder) / "out", workers=workers, progress=progress)
-        spent = time.perf_counter() - begin
-    (first, at), (last, end) = next(tick for tick in ticks if tick[0] >= len(texts) / 5), ticks[-1]
-    rate = (last - first) / (end - at) if last > first else len(texts) / spent
-    share = busy.between(at, end)
-    return {"seconds": spent, "rows_per_s": rate, **({} if share is None else {"busy": share})}
 
 
 KINDS = {
@@ -372,27 +343,10 @@ def page(found: dict[str, Any]) -> str:
         for method in dict.fromkeys(row["method"] for row in rows):
             lines.append(_line([f"`{method}`", *(_cell(cell.get((method, shape))) for shape in shapes)]))
         lines.append("")
-    if "run" in found:
-        run = found["run"]
-        lines += [
-            "## A data set",
-            "",
-            f"All sentences of SST-2, three times ({run['rows']:,} rows), through `whence.run`, BERT-base, `lrp` with "
-            "a full receipt, to Parquet, on one GPU. Once running: after the first fifth of the rows.",
-            "",
-            _line(["processes", "rows a second, once running", "GPU busy, once running", "seconds in all"]),
-            _line(["---:"] * 4),
-            *(_line([n, *_rate_cells(run[n])]) for n in map(str, WORKERS)),
-            "",
-        ]
+    lines += gpu_runs.lines(found["run"]) if "run" in found else []
     lines += _profile_lines(found["profile"]) if "profile" in found else []
     lines += _precision_lines(found["precision"]) if "precision" in found else []
     return "\n".join(lines)
-
-
-def _rate_cells(rate: dict[str, float]) -> list[str]:
-    busy = f"{100 * rate['busy']:.0f} %" if "busy" in rate else "–"
-    return [f"{rate['rows_per_s']:,.0f}", busy, f"{rate['seconds']:.1f}"]
 
 
 def _cell(row: dict[str, Any] | None) -> str:
