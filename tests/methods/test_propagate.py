@@ -12,7 +12,7 @@ import transformers
 import whence
 from tests import small
 from tests.methods.attention.eager import one
-from whence.methods.propagate import Propagate
+from whence.methods.propagate import Propagate, unit_of
 from zoo.build import build
 
 
@@ -81,17 +81,33 @@ def test_what_is_read_from_the_rows_of_another_is_booked_to_its_own():
         assert exp.conservation.sinks == pytest.approx(alone.conservation.sinks, abs=1e-5)
 
 
-def test_rounding_is_looked_into_once(monkeypatch):
-    """A row that rounds more than its tolerance does so alone, too: the others need not run alone for that."""
+def test_what_rounds_too_much_is_looked_into_alone(monkeypatch):
+    """A row of a batch, and not all the others for its sake."""
     specimen = build("sequence-classification", "bert")
     model = whence.load(specimen.model.to(torch.bfloat16))
     inputs = {name: value[[0, 0, 1, 1]] for name, value in specimen.inputs.items()}
     there_and_back = [whence.contrast(0, 1), whence.contrast(1, 0)] * 2  # so that errors cancel
-    whence.explain(model, inputs, "exact", 1)  # it knows now how rows may stand beside each other
-    monkeypatch.setattr(sys.modules[Propagate.__module__], "ROUNDING", 1e-3)
+    made = whence.explain(model, inputs, "exact", there_and_back)
+    errors = [abs(exp.conservation.error) / exp.conservation.tolerance for exp in made]
+    more, less = max(errors), min(errors)
+    assert more > 1.1 * less
+    module = sys.modules[Propagate.__module__]
+    monkeypatch.setattr(module, "ROUNDING", module.ROUNDING * (more + less) / 2)
     runs = []
     handle = model.module.register_forward_hook(lambda module, args, out: runs.append(len(out.logits)))
-    made = whence.explain(model, inputs, "exact", there_and_back)
+    whence.explain(model, inputs, "exact", there_and_back)
     handle.remove()
-    assert all(abs(exp.conservation.error) > exp.conservation.tolerance for exp in made)
-    assert runs == [4, 1]
+    assert runs == [4, 1, 1]
+
+
+def test_a_gpu_adds_one_after_the_other(monkeypatch):
+    """In float32, as long sums round; in half precision the result rounds more than its sum."""
+    model = whence.load(build("sequence-classification", "bert").model)
+    plain = unit_of(model)
+    monkeypatch.setattr(type(model), "device", torch.device("cuda"))
+    widest = max(p.shape[1] for p in model.module.parameters() if p.dim() > 1)
+    assert unit_of(model) == pytest.approx(plain * (widest / 2) ** 0.5)
+    model.module.bfloat16()
+    half = unit_of(model)
+    monkeypatch.undo()
+    assert half == unit_of(model)

@@ -160,16 +160,13 @@ class Propagate(AbstractMethod):
             return together
 
         def alone(n: int) -> Conservation:
-            """Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone."""
             single = model.collate([batch.rows[n]], [targets[n]])
             own, _ = self.run(model, single, [targets[n]])
             return receipts_of(own, [scores[n]], unit_of(model), complete=True)[0]
 
-        if done.is_split:
-            suspect = _misplaced(together)
-            if suspect is None or abs(alone(suspect).error) > abs(together[suspect].error) / 2:
-                return together  # one that is off by itself has lost nothing to others: half precision rounds
-        return [alone(n) for n in range(batch.examples)]
+        # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
+        apart = _misplaced(together) if done.is_split else range(batch.examples)
+        return [alone(n) if n in apart else receipt for n, receipt in enumerate(together)]
 
 
 class ManyTargets:
@@ -260,8 +257,15 @@ def is_one(examples: Sequence[Example]) -> bool:
 def unit_of(model: AbstractAdapter) -> float:
     """What rounding may take of all that is on a receipt, see `Conservation.tolerance`."""
     blocks = model.once("blocks", lambda: max(1, len(blocks_of(model.module))))
-    rounded = max(torch.finfo(model.dtype).eps, torch.finfo(torch.float32).eps) / 2  # parts are in float32 in any case
+    added = 1.0 if model.device.type == "cpu" else (model.once("widest", lambda: _widest(model)) / 2) ** 0.5
+    # parts are in float32 in any case
+    rounded = max(torch.finfo(model.dtype).eps, torch.finfo(torch.float32).eps * added) / 2
     return float(ROUNDING * rounded * blocks**0.5)
+
+
+def _widest(model: AbstractAdapter) -> int:
+    """How many numbers a product of the model adds up, at most."""
+    return max((p.shape[1] for p in model.module.parameters() if p.dim() > 1), default=2)
 
 
 def receipts_of(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:
@@ -284,17 +288,17 @@ def _rounding(receipt: Conservation) -> float:
     return max(receipt.tolerance, NOTICED * receipt.scale)
 
 
-def _misplaced(receipts: Sequence[Conservation]) -> int | None:
-    """The receipt that is furthest off, where those of a batch balance together and not one by one.
+def _misplaced(receipts: Sequence[Conservation]) -> set[int]:
+    """The receipts that are off, where those of a batch balance together and not one by one.
 
     Models that read a constant of theirs from another example's rows (a class token, which all rows
-    have in common) leave its relevance there.
+    have in common) leave its relevance there. In half precision now and then one of thousands rounds more than its
+    tolerance.
     """
     allowed = [_rounding(receipt) for receipt in receipts]
-    off = [abs(receipt.error) / most for receipt, most in zip(receipts, allowed, strict=True)]
-    furthest = max(range(len(off)), key=off.__getitem__)
+    off = {n for n, (receipt, most) in enumerate(zip(receipts, allowed, strict=True)) if abs(receipt.error) > most}
     balanced = abs(sum(receipt.error for receipt in receipts)) <= sum(allowed)
-    return furthest if off[furthest] > 1 and balanced else None
+    return off if balanced else set()
 
 
 recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]

@@ -80,8 +80,10 @@ class Encoder:
 
 
 @contextmanager
-def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool) -> Iterator[Callable[..., Any]]:
-    """Something to call with rows, which gives examples."""
+def encoder(
+    adapter: AbstractAdapter, options: dict[str, Any], *, process: bool, crew: int = 1
+) -> Iterator[Callable[..., Any]]:
+    """Something to call with rows, which gives examples. `crew`: how many on this machine have one of their own."""
     here = Encoder(adapter, options)
     if not process or adapter.needs_weights(options):
         yield here
@@ -91,17 +93,17 @@ def encoder(adapter: AbstractAdapter, options: dict[str, Any], *, process: bool)
     except Exception:  # a tokenizer made of lambdas: it works here, and only here
         yield here
         return
-    beside = Beside(here, light, _children())
+    beside = Beside(here, light, _children(crew))
     try:
         yield beside
     finally:
         beside.close()
 
 
-def _children() -> int:
-    """Encoders for one model: a GPU is fed by more than one."""
+def _children(crew: int) -> int:
+    """Encoders for one model: a GPU is fed by more than one, where there are cores for them."""
     own = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
-    return 1 if own < 8 else 3
+    return 1 if own < 8 * crew else 3
 
 
 class Beside:

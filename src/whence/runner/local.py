@@ -7,7 +7,7 @@ import queue
 import subprocess
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import IO, Any
 
 import torch
@@ -47,7 +47,7 @@ class LocalExecutor:
         if len(devices) == 1 and not (isinstance(job.model, str) and any(map(died_again, notes(job.out)))):
             yield from explain_shards(job, adapter, shards, progress)
             return
-        yield from _Crew(job, shards).reports(devices, progress)
+        yield from _Crew(replace(job, crew=len(devices)), shards).reports(devices, progress)
 
     def devices(self, job: Job, adapter: AbstractAdapter) -> list[str | None]:
         """Where each worker computes; None is where the model is loaded to by itself.

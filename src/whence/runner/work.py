@@ -52,6 +52,8 @@ class Job:
     special_tokens: bool = True
     strict: bool = False
     encode_in_process: bool = True
+    crew: int = 1
+    """Processes of this machine that explain side by side."""
     weights: dict[str, str] = field(default_factory=dict)
     """Digests of the weights that the run began with."""
     token: str = ""
@@ -98,7 +100,7 @@ def explain_shards(
     with (
         _threads(job.plan.threads),
         _settled(),
-        encoder(adapter, job.encoding, process=job.encode_in_process) as encode,
+        encoder(adapter, job.encoding, process=job.encode_in_process, crew=job.crew) as encode,
     ):
         yield from _Work(job, explainer, encode).reports(shards, progress)
 
