@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import copy
-import itertools
 import pickle
 import threading
 
@@ -151,16 +150,36 @@ def test_a_switch_in_python_is_another_recording(played):
 
 
 def test_they_hold_a_part_of_the_memory_and_no_more(played, monkeypatch):
-    reserved = itertools.count(step=60)
-    monkeypatch.setattr(playing, "_reserved", lambda device: next(reserved))
-    monkeypatch.setattr(playing, "_whole", lambda device: 1000.0)
-    model, ids = recorded()
-    assert len(model.recordings) == 1
-    for length in (16, 24):
+    """What a pass needs of memory that no other has left is theirs for good."""
+    held, needed = [0], [0]
+    record = Tape.record
+    monkeypatch.setattr(playing, "_whole", lambda device: 100.0)
+    monkeypatch.setattr(Tape, "held", lambda self: held[-1])
+    monkeypatch.setattr(Tape, "record", lambda self, work: (held.append(max(held[-1], *needed)), record(self, work))[1])
+    model, ids = whence.load(build("sequence-classification", "bert").model), torch.randint(5, 90, (6, 9))
+
+    def explained(rows, length):
+        before, needed[0] = len(played), 3 * rows
         for _ in range(4):
-            whence.explain(model, {"input_ids": ids.repeat(1, 3)[:, :length]})
-    assert len(model.recordings) == 1  # the next would be 120 of 100
-    assert model.recordings.held == 120
+            whence.explain(model, {"input_ids": ids[:rows, :length]})
+        return len(played) - before
+
+    assert explained(3, 9) == 3  # 9 of 10: compared, and played twice
+    assert explained(2, 5) == 3  # into the same memory
+    assert explained(5, 7) == 1  # it would be 15
+    assert model.recordings.too_many == 35
+    assert explained(6, 7) == 0  # more than what did not fit is not tried
+    assert explained(3, 9) == 4
+    assert len(model.recordings) == 2
+
+
+def test_few_are_made_for_batches_of_many_sizes(played):
+    """One of the largest that was seen has room for all."""
+    model, ids = whence.load(build("sequence-classification", "bert").model), torch.randint(5, 90, (40, 9))
+    for rows in (40, 3, 17, 9, 2, 33, 40):
+        whence.explain(model, {"input_ids": ids[:rows]})
+    assert [size for _, size in model.recordings._made] == [48]
+    assert played == [3, 17, 9, 2, 33, 40]  # the first of them was compared
 
 
 def test_what_looks_at_its_input_is_computed(played, monkeypatch):

@@ -103,6 +103,10 @@ class Tape:
     def follow(self) -> None:
         """What is asked of the device from here on comes after what was asked up to the last mark, whoever did."""
 
+    def held(self) -> int:
+        """Bytes of the device that belong to what was recorded, and to nobody else."""
+        return 0
+
 
 class CudaTape(Tape):
     """Records the kernels that some work launches. All recordings of a model share their memory: one plays at a time,
@@ -136,6 +140,10 @@ class CudaTape(Tape):
         if self._last is not None:
             self._last.wait()
 
+    def held(self) -> int:
+        parts = torch.cuda.memory_snapshot()
+        return sum(part["total_size"] for part in parts if tuple(part["segment_pool_id"]) == tuple(self.pool))
+
 
 Choice = Callable[[list[Tensor]], Sequence[Aim]]
 """Outputs at hand to the terms of the targets."""
@@ -145,7 +153,7 @@ nobody knows."""
 
 
 class Recording:
-    """One pass over batches of one size. `read` picks the outputs that targets may ask for."""
+    """One pass over batches of one size, `rows` or a few more. `read` picks the outputs that targets may ask for."""
 
     def __init__(
         self,
@@ -156,12 +164,13 @@ class Recording:
         receipt: Receipt,
         tape: Tape,
         by_example: frozenset[str],
+        rows: int,
     ):
         self.forward, self.read, self.recipe, self.receipt = forward, read, recipe, receipt
         self.tape, self.by_example = tape, by_example
         """Inputs that have one row for each example."""
         self._reading = threading.Lock()
-        self.examples = even_rows(batch.examples)
+        self.examples = even_rows(max(rows, batch.examples))
         held = {
             k: _turned(self._filled_up(k, v), k in batch.names) if isinstance(v, Tensor) else v
             for k, v in batch.inputs.items()
@@ -348,10 +357,13 @@ class Recordings:
         self.lock = threading.RLock()
         """Of whoever plays: buffers are filled and read by one at a time."""
         self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
-        self._seen: Counter[tuple[Hashable, int]] = Counter()
+        self._seen: Counter[Hashable] = Counter()
+        """Batches that none was there for."""
+        self._largest: dict[Hashable, int] = {}
+        """Rows of the largest of them."""
         self._tape: Tape | None = None
-        self.held = 0
-        """Bytes of the device that they hold, all together."""
+        self.too_many: float = float("inf")
+        """Tokens of a pass that did not fit into what they may hold."""
 
     def __reduce__(self) -> Any:
         return Recordings, ()  # they belong to a device and a process
@@ -368,13 +380,18 @@ class Recordings:
         self._made.move_to_end((key, min(fits)))
         return self._made[key, min(fits)]
 
-    def is_due(self, key: Hashable, rows: int) -> bool:
-        """Whether a pass of this size was seen often enough, and was not tried before."""
-        here = (key, even_rows(rows))
+    def due(self, key: Hashable, rows: int) -> int:
+        """For how many rows a pass like this is to be recorded: the most that were seen, once that was often enough.
+
+        0 where it was not, or was tried before.
+        """
         if len(self._seen) > 100 * MOST:  # a model that is another one every time
             self._seen.clear()
-        self._seen[here] += 1
-        return here not in self._made and self._seen[here] >= OFTEN
+            self._largest.clear()
+        self._seen[key] += 1
+        most = self._largest[key] = max(rows, self._largest.get(key, 0))
+        often = self._seen[key] >= OFTEN and (key, even_rows(most)) not in self._made
+        return most if often else 0
 
     def tape(self, device: torch.device) -> Tape:
         if self._tape is None:
@@ -383,6 +400,7 @@ class Recordings:
 
     def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
         """Remember a recording, or that there can be none."""
+        self._seen[key] = 0
         self._made[key, even_rows(rows)] = recording
         while len(self._made) > MOST:
             self._made.popitem(last=False)
@@ -394,4 +412,4 @@ class Recordings:
         """Give their memory back."""
         with self.lock:
             self._made.clear()
-            self._tape, self.held = None, 0
+            self._tape = None

@@ -155,7 +155,7 @@ class Propagate(AbstractMethod):
         scores: Sequence[np.ndarray],
     ) -> list[Conservation]:
         complete = self.booked == "full"
-        together = receipts_of(done, scores, unit_of(model), complete=complete)
+        together, off = _accounts(done, scores, unit_of(model), complete=complete)
         if not complete or batch.examples == 1:
             return together
 
@@ -164,9 +164,11 @@ class Propagate(AbstractMethod):
             own, _ = self.run(model, single, [targets[n]])
             return receipts_of(own, [scores[n]], unit_of(model), complete=True)[0]
 
-        # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone.
-        apart = _misplaced(together) if done.is_split else range(batch.examples)
-        return [alone(n) if n in apart else receipt for n, receipt in enumerate(together)]
+        # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone. So is one that
+        # does not balance where all of them do together: models that read a constant of theirs from another example's
+        # rows (a class token, which all rows have in common) leave its relevance there.
+        apart = off if done.is_split else range(batch.examples)
+        return [alone(n) if n in apart else receipt for n, receipt in enumerate(together)] if apart else together
 
 
 class ManyTargets:
@@ -270,35 +272,31 @@ def _widest(model: AbstractAdapter) -> int:
 
 def receipts_of(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:
     """The account of each example."""
+    return _accounts(done, scores, unit, complete=complete)[0]
+
+
+def _accounts(
+    done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool
+) -> tuple[list[Conservation], set[int]]:
+    """The account of each example, and which of them do not balance, though all of them together do."""
     kinds = list(done.sinks) if complete else []
     amounts = torch.stack([a.to(done.inputs) for a in (done.inputs, done.target, *(done.sinks[k] for k in kinds))])
     unruled = tuple(sorted(done.unruled))
-    moved = amounts[1:].abs().sum(0).tolist()
-    made = []
-    for (inputs, target, *held), rest, own in zip(amounts.T.tolist(), moved, scores, strict=True):
-        tolerance = unit * (float(np.abs(own).sum()) + rest) if complete else 0.0
-        receipt = Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, complete, tolerance)
-        if complete and abs(receipt.error) > _rounding(receipt):
-            receipt = replace(receipt, unruled=tuple(sorted({*unruled, *done.bypasses})))
-        made.append(receipt)
-    return made
-
-
-def _rounding(receipt: Conservation) -> float:
-    return max(receipt.tolerance, NOTICED * receipt.scale)
-
-
-def _misplaced(receipts: Sequence[Conservation]) -> set[int]:
-    """The receipts that are off, where those of a batch balance together and not one by one.
-
-    Models that read a constant of theirs from another example's rows (a class token, which all rows
-    have in common) leave its relevance there. In half precision now and then one of thousands rounds more than its
-    tolerance.
-    """
-    allowed = [_rounding(receipt) for receipt in receipts]
-    off = {n for n, (receipt, most) in enumerate(zip(receipts, allowed, strict=True)) if abs(receipt.error) > most}
-    balanced = abs(sum(receipt.error for receipt in receipts)) <= sum(allowed)
-    return off if balanced else set()
+    columns = amounts.T.tolist()
+    if not complete:
+        return [Conservation(inputs, target, {}, unruled, False) for inputs, target in columns], set()
+    moved = amounts[1:].abs().sum(0).numpy()
+    tolerances = unit * (np.array([np.abs(own).sum() for own in scores], dtype=np.float64) + moved)
+    made = [
+        Conservation(inputs, target, dict(zip(kinds, held, strict=True)), unruled, True, tolerance)
+        for (inputs, target, *held), tolerance in zip(columns, tolerances.tolist(), strict=True)
+    ]
+    errors = np.array([receipt.error for receipt in made])
+    allowed = np.maximum(tolerances, NOTICED * np.maximum(amounts.abs().amax(0).numpy(), 1e-12))
+    off = set(np.flatnonzero(np.abs(errors) > allowed).tolist())
+    for n in off:
+        made[n] = replace(made[n], unruled=tuple(sorted({*unruled, *done.bypasses})))
+    return made, off if abs(errors.sum()) <= allowed.sum() else set()
 
 
 recipes.mirrored(methods, lambda name: partial(Propagate, recipe=name))  # type: ignore[arg-type]

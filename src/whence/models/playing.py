@@ -89,15 +89,14 @@ class Player:
     def learn(self, computed: Propagation) -> None:
         """Record a pass of this size if it comes often, and compare it with what was computed."""
         recordings = self.model.recordings
-        if not self.takes_part:
+        if not self.takes_part or self._tokens >= recordings.too_many:
             return
         with recordings.lock:
             variants = self._variants()
-            if not recordings.is_due(self._key(variants[0]), self.batch.examples):
-                return
-            for inputs in variants:
-                recording = self._recorded(inputs, computed)
-                recordings.keep(self._key(inputs), self.batch.examples, recording)
+            rows = recordings.due(self._key(variants[0]), self.batch.examples)
+            for inputs in variants if rows else ():
+                recording = self._recorded(inputs, computed, rows)
+                recordings.keep(self._key(inputs), rows, recording)
                 if recording is not None:
                     return
 
@@ -125,11 +124,14 @@ class Player:
     def _by_example(self) -> frozenset[str]:
         return frozenset(self.batch.rows[0].inputs)
 
-    def _recorded(self, inputs: dict[str, Any], computed: Propagation) -> Recording | None:
+    @property
+    def _tokens(self) -> int:
+        return sum(e.cost for e in self.batch.rows)
+
+    def _recorded(self, inputs: dict[str, Any], computed: Propagation, rows: int) -> Recording | None:
         model, recordings = self.model, self.model.recordings
-        most, before = SHARE * _whole(model.device), _reserved(model.device)
-        if recordings.held > most:
-            return None
+        tape = recordings.tape(model.device)
+        before = tape.held()
         try:
             recording = Recording(
                 model.forward,
@@ -137,14 +139,15 @@ class Player:
                 replace(self.batch, inputs=inputs),
                 self.recipe,
                 self.receipt,
-                recordings.tape(model.device),
+                tape,
                 self._by_example,
+                rows,
             )
             played = self._played(recording, inputs)()
         except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
             return None  # whatever stood in the way, computing goes on as it did
-        recordings.held += max(0, _reserved(model.device) - before)
-        if recordings.held > most:
+        if tape.held() > max(before, SHARE * _whole(model.device)):
+            recordings.too_many = self._tokens / self.batch.examples * rows
             if not len(recordings):
                 recordings.clear()
             return None
@@ -206,11 +209,6 @@ def _theirs(hooks: Mapping[int, Any]) -> int:
     return (
         sum(not str(getattr(hook, "__module__", "")).startswith("whence.") for hook in hooks.values()) if hooks else 0
     )
-
-
-def _reserved(device: torch.device) -> int:
-    """Bytes of a GPU that are not given back to others."""
-    return torch.cuda.memory_reserved(device) if device.type == "cuda" else 0
 
 
 def _whole(device: torch.device) -> float:

@@ -84,3 +84,18 @@ def test_the_kernel_for_gpus(shape, mask, dtype, monkeypatch):
         torch.testing.assert_close(triton_map.transposed(given, x).double(), wanted(made, x), **close)
         monkeypatch.setattr(triton_map, "SHORT", 0)  # map after map
         torch.testing.assert_close(triton_map.transposed(given, x).double(), wanted(made, x), **close)
+
+
+@pytest.mark.parametrize("shape", ["groups", "other keys"])
+def test_heads_that_were_cut_out_of_one_vector_go_back_into_it(shape):
+    """As a view of (batch, key, head · channel)."""
+    pytest.importorskip("triton")
+    from whence.core.kernels import triton_map
+
+    made = operator(shape, "none", torch.float32)
+    x = normal(*made.q.shape, seed=4, dtype=torch.float32)
+    cut = replace(made, k=made.k.transpose(1, 2).contiguous().transpose(1, 2))
+    apart, together = triton_map.transposed(made, x), triton_map.transposed(cut, x)
+    assert apart.is_contiguous()
+    assert together.transpose(1, 2).is_contiguous()
+    torch.testing.assert_close(together, apart)

@@ -285,7 +285,7 @@ def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
     batch, heads, queries, width = q.shape
     keys, channels = k.shape[-2], x.shape[-1]
     lse = _lse_of(operator)
-    out = torch.empty(batch, k.shape[1], keys, channels, device=x.device, dtype=x.dtype)
+    out = _laid_out_like(k, channels, x.dtype)
     mask, strides, kind = _mask_of(operator)
     bd, bc = max(16, triton.next_power_of_2(width)), max(16, triton.next_power_of_2(channels))
     even = (width, channels) == (bd, bc) and not queries % 128 and not keys % 128
@@ -298,6 +298,16 @@ def transposed(operator: AttentionOperator, x: Tensor) -> Tensor:
         BM=bm, BN=bn, BD=bd, BC=bc, num_warps=warps, num_stages=stages,
     )  # fmt: skip
     return out
+
+
+def _laid_out_like(k: Tensor, channels: int, dtype: torch.dtype) -> Tensor:
+    """Room for (batch, key head, key, channel), with the heads of a key side by side where those of `k` are: models cut
+    heads out of one vector, and the gradient goes back into it without a copy.
+    """
+    batch, heads, keys, _ = k.shape
+    if k.stride(1) < k.stride(2):
+        return torch.empty(batch, keys, heads, channels, device=k.device, dtype=dtype).transpose(1, 2)
+    return torch.empty(batch, heads, keys, channels, device=k.device, dtype=dtype)
 
 
 def log_sum_exp(operator: AttentionOperator) -> Tensor:
