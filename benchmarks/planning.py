@@ -91,7 +91,7 @@ def constants() -> tuple[float, float, float]:
     core = re.search(
         r"^\| [\d,]+ \| \d+ \| [\d,]+ \| \d+ s \| (\d+) \| [\d.]+ MB \| (\d+) \|$", SCALE.read_text(), re.M
     )
-    gpu = re.search(r"^\| 3 \| ([\d,]+) \| [\d.]+ \|$", GPU.read_text(), re.M)
+    gpu = re.search(r"^\| sentences \| bert \| 3 \| ([\d,]+) \|", GPU.read_text(), re.M)
     assert core, f"{SCALE} has no table as benchmarks.scale writes it"
     assert gpu, f"{GPU} has no table of a data set as benchmarks.gpu writes it"
     return float(core[1]), float(core[2]), float(gpu[1].replace(",", ""))

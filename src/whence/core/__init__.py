@@ -24,6 +24,7 @@ crossing      one pass that does
 overwriting   the same places with other values: true patching
 gradients     ordinary gradients at the same places
 relevance     the other currency: rules that carry relevance itself (Chefer)
+questions     what a model asks of its tensors while it is recorded, and the answers
 recording     passes over small batches, recorded on a GPU and played again
 capture       attention maps with their gradients and relevance, held
 streaming     attention maps that pass and are not held

@@ -29,9 +29,7 @@ __all__ = ["Player", "may_play"]
 SMALL = 2e13
 """Weights times tokens up to which a GPU waits for Python."""
 LONGEST = 4096
-"""Tokens of a row up to which passes are recorded. transformers writes causal masks down where a stream is captured,
-which takes more than Python does for long rows (1.1B weights: 4.0 forward passes in place of 4.6 at 4,096 tokens, 5.7
-in place of 2.2 at 16,384)."""
+"""Tokens of a row up to which passes are recorded: longer ones keep a GPU busy by themselves, and take its memory."""
 SHARE = 0.1
 """Part of a GPU's memory that the recordings of a model may hold: the rest is for others."""
 PLAIN = frozenset({bool, int, float, str})

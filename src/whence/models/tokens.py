@@ -38,8 +38,10 @@ def _known_of(tokenizer: Any) -> _Known:
 
 def spell_tokens(tokenizer: Any, ids: Sequence[int]) -> tuple[str, ...]:
     """Each id as text of its own. Byte-level pieces of one character can't be read alone: they are shown as is."""
-    known = _known_of(tokenizer)
-    return tuple(_spelled(tokenizer, int(i), known) for i in ids)
+    known, plain = _known_of(tokenizer), [int(i) for i in ids]
+    for i in set(plain).difference(known.spelled):
+        _spelled(tokenizer, i, known)
+    return tuple(map(known.spelled.__getitem__, plain))
 
 
 def _spelled(tokenizer: Any, i: int, known: _Known) -> str:
