@@ -58,6 +58,20 @@ def test_what_is_read_about_a_method_stays_open_when_the_next_answer_comes(opene
     expect(about).to_be_hidden()
 
 
+def test_the_token_that_has_the_focus_keeps_it_when_the_next_answer_comes(opened, server):
+    page = opened(f"{server}{ADDRESS}", wait="#agreement")
+    tokens = page.locator(f'{ROWS[:-1]}="lrp"] .w-t')
+    tokens.first.focus()
+    page.keyboard.press("End")
+    expect(tokens.last).to_be_focused()
+    typed = "(e) => { e.value = 'so dull and tired'; e.dispatchEvent(new Event('input', { bubbles: true })) }"
+    page.get_by_label("Text").evaluate(typed)
+    expect(page.locator(".w-best")).to_contain_text("negative")
+    expect(page.locator("#agreement")).to_be_visible()
+    expect(tokens.last).to_be_focused()
+    expect(page.get_by_role("tooltip")).to_contain_text("[SEP]")
+
+
 def test_the_most_faithful_method_stands_first_and_agreement_is_shown(opened, server):
     page = opened(f"{server}{ADDRESS}", wait="#agreement")
     chips = page.locator(".faith")

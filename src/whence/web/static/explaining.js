@@ -193,7 +193,7 @@ export function explaining(page) {
   }
 
   function draw() {
-    const held = focused();
+    const held = focused() ?? (document.activeElement === document.body ? lost : null);
     const open = whence.readAbout(view);
     const root = el("div", { class: "w-board" });
     topline();
@@ -203,22 +203,32 @@ export function explaining(page) {
     if (answer.agreement && answer.agreement.methods.length > 1) root.append(agreement(answer.agreement, methods));
     if (answer.unjudged) root.append(el("p", { class: "w-quiet", text: `Not judged: ${answer.unjudged}` }));
     whence.readOn(root, open);
-    held?.();
+    lost = held && !held() ? held : null;
   }
 
-  /** What has the focus is found again in what is drawn anew. */
+  /** What has the focus is found again in what is drawn anew, or in what is drawn next: methods come one by one. */
+  let lost = null;
   function focused() {
     const active = document.activeElement;
     if (!view.contains(active)) return null;
     const parts = (row) => [...(row?.querySelectorAll("button, canvas, [tabindex='0']") ?? [])];
     const row = active.closest(".w-row[data-method]");
     const at = parts(row).indexOf(active);
+    const tokens = (row) => [...(row?.querySelectorAll(".w-t") ?? [])];
+    const token = tokens(row).indexOf(active); // when they are new, the first of them alone can have the focus
     const label = active.dataset?.label;
     const struck = active.dataset?.n;
     return () => {
-      if (at >= 0) parts(view.querySelector(`.w-row[data-method="${row.dataset.method}"]`))[at]?.focus();
-      else if (label) view.querySelector(`.w-class[data-label="${CSS.escape(label)}"]`)?.focus();
-      else if (struck) view.querySelector(`.strike[data-n="${struck}"]`)?.focus();
+      const again = row && view.querySelector(`.w-row[data-method="${row.dataset.method}"]`);
+      const found =
+        token >= 0 ? tokens(again).slice(0, token + 1).at(-1)
+        : at >= 0 ? parts(again)[at]
+        : label ? view.querySelector(`.w-class[data-label="${CSS.escape(label)}"]`)
+        : struck ? view.querySelector(`.strike[data-n="${struck}"]`)
+        : null;
+      if (found && token >= 0) found.tabIndex = 0;
+      found?.focus();
+      return Boolean(found);
     };
   }
 
