@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import json
 import sys
+import threading
 import time
 from dataclasses import replace
 from pathlib import Path
@@ -29,6 +30,8 @@ from whence.runner.attempts import note_of
 from whence.runner.encoding import Encoder
 from whence.runner.manifest import Journal, Manifest, locked
 from whence.runner.plan import Plan, Shard
+from whence.runner.shards import ShardWriter
+from whence.runner.window import WindowExplainer
 from whence.runner.work import Job, _Work
 
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
@@ -391,3 +394,25 @@ def test_rows_are_counted_batch_by_batch_and_bad_ones_too(sentiment, reviews, tm
     assert counts[-1] == done.fresh == 60
     assert counts[0] < 16  # a batch, and not a window or a shard
     assert {total for _, total, _ in told} == {60}
+
+
+def test_a_window_is_written_while_the_next_one_is_explained(sentiment, tmp_path, monkeypatch):
+    second, windows = threading.Event(), []
+    write, explained = ShardWriter.write, WindowExplainer.explained
+
+    def counted(self, rows, *rest):
+        windows.append(len(rows))
+        if len(windows) == 2:
+            second.set()
+        return explained(self, rows, *rest)
+
+    def waiting(self, results):
+        assert second.wait(60), "the next window waits for the file"
+        write(self, results)
+
+    monkeypatch.setattr(WindowExplainer, "explained", counted)
+    monkeypatch.setattr(ShardWriter, "write", waiting)
+    texts = [f"a good film {n}" for n in range(150)]
+    done = whence.run(texts, model=sentiment, out=tmp_path / "out", batch_tokens=64, rows_per_shard=150)
+    assert windows == [64, 64, 22]
+    assert done.rows == 150

@@ -69,6 +69,12 @@ class WindowExplainer:
         self, rows: Sequence[Row], encoded: Sequence[Encoded], progress: Callable[[int], None] = lambda rows: None
     ) -> list[Result]:
         """Results in the order of the rows; `progress` is told of every batch how many rows it had."""
+        return self.explained(rows, encoded, progress)()
+
+    def explained(
+        self, rows: Sequence[Row], encoded: Sequence[Encoded], progress: Callable[[int], None] = lambda rows: None
+    ) -> Callable[[], list[Result]]:
+        """The same, with what is left to do when the model is done in a function that any thread may call."""
         results = [Result(row.number, row.id, row.shown) for row in rows]
         for result, item in zip(results, encoded, strict=True):
             if isinstance(item, str):
@@ -93,12 +99,16 @@ class WindowExplainer:
         )
         if outside := sum(result.length == 0 for result in results):  # those that came into no batch
             progress(outside)
-        for n, found in zip(good, made, strict=True):
-            if isinstance(found, Explanation):
-                self.fill(results[n], found)
-            else:
-                results[n].error = message_of(found)
-        return results
+
+        def filled() -> list[Result]:
+            for n, found in zip(good, made, strict=True):
+                if isinstance(found, Explanation):
+                    self.fill(results[n], found)
+                else:
+                    results[n].error = message_of(found)
+            return results
+
+        return filled
 
     def choice_of(self, row: Row) -> Any:
         """The target of a row, as the user gave it; of an embedding, a text in a column is what it is compared with."""

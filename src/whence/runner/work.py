@@ -5,6 +5,7 @@ from __future__ import annotations
 import gc
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -143,33 +144,31 @@ class _Work:
     def _written(
         self, encoded: Iterator[tuple[Window, list[Encoded] | None]], progress: Callable[[int], None]
     ) -> Iterator[ShardReport]:
-        writer: ShardWriter | None = None
-        tally = _Tally()
+        """A window is written while the next one of its shard is explained: a GPU does not wait for files."""
+        output = _Output(self.job, self._is_over)
+        stored: Future[ShardReport | None] | None = None
         try:
-            for window, examples in encoded:
-                writer = writer or ShardWriter(self.job.out / window.shard.file, self.job.plan.scores)
-                if examples is None:
-                    results = self._with_care(window, progress)
-                else:
-                    results = self.explainer.window(window.rows, examples, progress)
-                if self.job.strict:
-                    _refuse_failed(results)
-                tally.add(results)
-                writer.write(results)
-                if window.is_last:
-                    tally.check(window.shard)
-                    size, digest = writer.commit()
-                    writer = None
-                    self.begun.pop(window.shard.number).end()
-                    if window.attempt.is_careful:  # else one that comes next may be under way already
-                        self.free.set()
-                    yield tally.report(window.shard, size, digest)
-                    tally = _Tally()
+            with ThreadPoolExecutor(1, "whence-write") as writing:
+                for window, examples in encoded:
+                    if examples is None:
+                        explained = self._with_care(window, progress)
+                    else:
+                        explained = self.explainer.explained(window.rows, examples, progress)
+                    if stored is not None:
+                        stored.result()
+                    stored = writing.submit(output.store, window, explained)
+                    if window.is_last and (report := stored.result()) is not None:
+                        yield report
         finally:
-            if writer is not None:
-                writer.discard()
+            output.discard()
 
-    def _with_care(self, window: Window, progress: Callable[[int], None]) -> list[Result]:
+    def _is_over(self, window: Window) -> None:
+        """The last of its shard is written."""
+        self.begun.pop(window.shard.number).end()
+        if window.attempt.is_careful:  # else one that comes next may be under way already
+            self.free.set()
+
+    def _with_care(self, window: Window, progress: Callable[[int], None]) -> Callable[[], list[Result]]:
         """A window of a shard on which a process died: what is about to be done is noted first."""
         attempt, first = window.attempt, window.rows[0].number
         rows = [replace(row, error=row.error or attempt.reason(row)) for row in window.rows]
@@ -179,7 +178,7 @@ class _Work:
                     attempt.note(first, row.number)
                     self.explainer.window([row], self.encode([row]))
         attempt.note(first)
-        return self.explainer.window(rows, self.encode(rows), progress)
+        return self.explainer.explained(rows, self.encode(rows), progress)
 
 
 def _refuse_failed(results: list[Result]) -> None:
@@ -229,6 +228,39 @@ class _Tally:
             input=digest_of(shard.rows),
             slowest=self.slowest,
         )
+
+
+@dataclass
+class _Output:
+    """The file of the shard that is written, and its counts."""
+
+    job: Job
+    over: Callable[[Window], None]
+    """Told of the last window of a shard."""
+    writer: ShardWriter | None = None
+    tally: _Tally = field(default_factory=_Tally)
+
+    def store(self, window: Window, explained: Callable[[], list[Result]]) -> ShardReport | None:
+        """Append a window; of the last one of a shard the report, once all of it is safe."""
+        results = explained()
+        self.writer = self.writer or ShardWriter(self.job.out / window.shard.file, self.job.plan.scores)
+        if self.job.strict:
+            _refuse_failed(results)
+        self.tally.add(results)
+        self.writer.write(results)
+        if not window.is_last:
+            return None
+        self.tally.check(window.shard)
+        size, digest = self.writer.commit()
+        tally, self.writer, self.tally = self.tally, None, _Tally()
+        self.over(window)
+        return tally.report(window.shard, size, digest)
+
+    def discard(self) -> None:
+        """Leave no half of a shard."""
+        if self.writer is not None:
+            self.writer.discard()
+            self.writer = None
 
 
 @contextmanager
