@@ -52,6 +52,11 @@ def others(inputs: dict, by: int) -> dict:
     }
 
 
+def sizes(model):
+    """Rows of its recordings."""
+    return sorted(rows for (_, rows), made in model.recordings._made.items() if made is not None)
+
+
 def same(found, wanted):
     for a, b in zip(found, wanted, strict=True):
         np.testing.assert_allclose(a.scores, b.scores, atol=1e-5 * max(1e-3, np.abs(b.scores).max()))
@@ -229,6 +234,40 @@ def test_they_are_few(monkeypatch):
     for n in range(5):
         held.keep("x", n, None)
     assert [rows for _, rows in held._made] == [2, 3, 4]
+
+
+def test_a_recording_that_is_much_too_large_is_played_until_a_smaller_one_is_worth_the_while(played):
+    made = build("sequence-classification", "bert")
+    model = whence.load(made.model)
+
+    def batch(rows):
+        return {"input_ids": torch.randint(5, 90, (rows, 9))}
+
+    for _ in range(3):
+        whence.explain(model, batch(24))
+    assert sizes(model) == [24]
+    for _ in range(3 * 8):
+        whence.explain(model, batch(7))  # room for 3 times as many: good enough
+    assert sizes(model) == [24]
+    for _ in range(3 * 8):
+        whence.explain(model, batch(3))
+    assert sizes(model) == [3, 24]
+    before = len(played)
+    found = whence.explain(model, given := batch(3))
+    assert len(played) == before + 1
+    model.recordings.clear()
+    same(found, whence.explain(model, given))
+
+
+def test_a_smaller_one_that_could_not_be_made_is_not_tried_again():
+    held, large = Recordings(), object()
+    held.keep("x", 64, large)
+    found = []
+    for _ in range(5 * 8):
+        found.append(held.find("x", 2))
+        if found[-1] is None and (rows := held.due("x", 2)):
+            held.keep("x", rows, None)
+    assert found.count(None) == 1
 
 
 @pytest.mark.parametrize("family", [f for f in TASKS if f != "deberta-v2"])

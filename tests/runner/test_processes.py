@@ -20,7 +20,7 @@ from whence.data.rows import Row
 from whence.errors import ModelError
 from whence.runner import attempts
 from whence.runner.attempts import Attempt, notes
-from whence.runner.encoding import Beside, DiedError, ahead, child, receive, send
+from whence.runner.encoding import Beside, DiedError, _Side, ahead, child, receive, send
 from whence.runner.plan import Shard
 
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
@@ -87,10 +87,19 @@ def test_a_row_that_kills_the_encoder_fails_by_itself():
     assert "its process died each of 2 times the row was encoded" in found[2]
 
 
-def test_an_encoder_that_is_killed_at_start_is_done_without():
-    beside = Beside(lambda rows: ["here"] * len(rows), pickle.dumps(deadly_encoder), 1)
+def test_an_encoder_that_is_killed_at_start_is_done_without(monkeypatch):
+    died, up = threading.Event(), _Side.is_up
+
+    def killed(side):
+        side.process.kill()
+        found = up(side)
+        died.set()
+        return found
+
+    monkeypatch.setattr(_Side, "is_up", killed)
+    beside = Beside(lambda rows: ["here"] * len(rows), pickle.dumps(deadly_encoder), 2)
     try:
-        beside.sides[0].process.kill()
+        assert died.wait(60)
         assert beside([Row(0, "0", "a gem")]) == ["here"]
     finally:
         beside.close()

@@ -413,6 +413,6 @@ def test_a_window_is_written_while_the_next_one_is_explained(sentiment, tmp_path
     monkeypatch.setattr(WindowExplainer, "explained", counted)
     monkeypatch.setattr(ShardWriter, "write", waiting)
     texts = [f"a good film {n}" for n in range(150)]
-    done = whence.run(texts, model=sentiment, out=tmp_path / "out", batch_tokens=64, rows_per_shard=150)
+    done = whence.run(texts, model=sentiment, out=tmp_path / "out", batch_tokens=16, rows_per_shard=150)
     assert windows == [64, 64, 22]
     assert done.rows == 150

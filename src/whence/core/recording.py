@@ -10,9 +10,10 @@ for it: the backward pass is under way while the guess is compared with the choi
 from __future__ import annotations
 
 import threading
-from collections import Counter, OrderedDict
+from collections import OrderedDict, defaultdict
 from collections.abc import Callable, Hashable, Sequence
 from contextlib import AbstractContextManager, closing
+from dataclasses import dataclass
 from functools import partial
 from typing import Any, Literal, NamedTuple
 
@@ -51,6 +52,8 @@ OFTEN = 2
 """How often a size must be seen before a pass of it is recorded, which takes as long as a few passes."""
 FEWEST = 64
 """A recording is played for batches down to this part of its rows: a GPU has room for more, and Python is slower."""
+ROOMY, WASTED = 4, 0.125
+"""Where it has more than so many times a batch's rows, the batch counts as this part of one that had to be computed."""
 
 
 def even_length(length: int) -> int:
@@ -350,6 +353,19 @@ def _turned(value: Tensor, explained: bool) -> Tensor:
     return value.flip(min(1, value.dim() - 1)) if explained and value.dim() else value.clone()
 
 
+@dataclass
+class _Wanted:
+    """What came since the last recording of a pass like this, and found none, or none that fits well."""
+
+    often: float = 0.0
+    rows: int = 0
+    """Of the largest."""
+
+    def add(self, rows: int, often: float) -> _Wanted:
+        self.often, self.rows = self.often + often, max(self.rows, rows)
+        return self
+
+
 class Recordings:
     """The recordings of one model: few, and made for what comes often."""
 
@@ -357,10 +373,7 @@ class Recordings:
         self.lock = threading.RLock()
         """Of whoever plays: buffers are filled and read by one at a time."""
         self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
-        self._seen: Counter[Hashable] = Counter()
-        """Batches that none was there for."""
-        self._largest: dict[Hashable, int] = {}
-        """Rows of the largest of them."""
+        self._wanted: defaultdict[Hashable, _Wanted] = defaultdict(_Wanted)
         self._tape: Tape | None = None
         self.too_many: float = float("inf")
         """Tokens of a pass that did not fit into what they may hold."""
@@ -369,7 +382,10 @@ class Recordings:
         return Recordings, ()  # they belong to a device and a process
 
     def find(self, key: Hashable, rows: int) -> Recording | None:
-        """The smallest recording with room for so many rows. The key names all that a recording holds for but these."""
+        """The smallest recording with room for so many rows. The key names all that a recording holds for but these.
+
+        None now and then where it is much too large: the pass is computed once, and a smaller one may be recorded.
+        """
         fits = [
             size
             for (held, size), recording in self._made.items()
@@ -377,21 +393,23 @@ class Recordings:
         ]
         if not fits:
             return None
+        if min(fits) > ROOMY * rows:
+            wanted = self._wanted[key].add(rows, WASTED)
+            if wanted.often >= OFTEN and (key, even_rows(wanted.rows)) not in self._made:
+                wanted.often = OFTEN - 1
+                return None
         self._made.move_to_end((key, min(fits)))
         return self._made[key, min(fits)]
 
     def due(self, key: Hashable, rows: int) -> int:
-        """For how many rows a pass like this is to be recorded: the most that were seen, once that was often enough.
+        """For how many rows a pass that was computed is to be recorded: the most that were seen, if often enough.
 
         0 where it was not, or was tried before.
         """
-        if len(self._seen) > 100 * MOST:  # a model that is another one every time
-            self._seen.clear()
-            self._largest.clear()
-        self._seen[key] += 1
-        most = self._largest[key] = max(rows, self._largest.get(key, 0))
-        often = self._seen[key] >= OFTEN and (key, even_rows(most)) not in self._made
-        return most if often else 0
+        if len(self._wanted) > 100 * MOST:  # a model that is another one every time
+            self._wanted.clear()
+        wanted = self._wanted[key].add(rows, 1)
+        return wanted.rows if wanted.often >= OFTEN and (key, even_rows(wanted.rows)) not in self._made else 0
 
     def tape(self, device: torch.device) -> Tape:
         if self._tape is None:
@@ -400,7 +418,7 @@ class Recordings:
 
     def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
         """Remember a recording, or that there can be none."""
-        self._seen[key] = 0
+        self._wanted.pop(key, None)
         self._made[key, even_rows(rows)] = recording
         while len(self._made) > MOST:
             self._made.popitem(last=False)

@@ -107,29 +107,46 @@ def _children(crew: int) -> int:
 
 
 class Beside:
-    """Encodes rows in processes once they are up. Starting takes seconds, for which nobody waits."""
+    """Encodes rows in processes, as many as are up: each takes seconds to start, for which nobody waits.
+
+    One is started after the other. All at once would be up no sooner, and the first of them much later.
+    """
 
     def __init__(self, here: Callable[[Sequence[Row]], list[Encoded]], light: bytes, count: int):
         self.here, self.light, self.ready = here, light, threading.Event()
-        self.sides = [_Side(light) for _ in range(count)]
-        self._turn = threading.Lock()
+        """Set once the first is up."""
+        self.sides: list[_Side] = []
+        self._begun: _Side | None = None
+        """The one that is not up yet."""
+        self._is_closed = False
+        self._starting, self._turn = threading.Lock(), threading.Lock()
         """Whoever asks a process is the one who hears its answer."""
-        threading.Thread(target=self._wait, daemon=True).start()
+        threading.Thread(target=self._start, args=(count,), daemon=True).start()
 
-    def _wait(self) -> None:
-        if all(side.is_up() for side in self.sides):  # one ended before it was up: rows are encoded here
+    def _start(self, count: int) -> None:
+        for _ in range(count):
+            with self._starting:
+                if self._is_closed:
+                    return
+                side = self._begun = _Side(self.light)
+            if not side.is_up():  # it ended before: rows are encoded by those that are up, or here
+                return
+            with self._starting:
+                self.sides.append(side)
+                self._begun = None
             self.ready.set()
 
     def __call__(self, rows: Sequence[Row]) -> list[Encoded]:
         if not self.ready.is_set():
             return self.here(rows)
         with self._turn:
-            return self._asked(rows)
+            return self._asked(rows, len(self.sides))
 
-    def _asked(self, rows: Sequence[Row]) -> list[Encoded]:
-        step = -(-len(rows) // len(self.sides))
-        parts = [list(rows[n * step : (n + 1) * step]) for n in range(len(self.sides))]
-        asked = [side.ask(part) for side, part in zip(self.sides, parts, strict=True)]
+    def _asked(self, rows: Sequence[Row], count: int) -> list[Encoded]:
+        """By the first `count` of the processes."""
+        step = -(-len(rows) // count)
+        parts = [list(rows[n * step : (n + 1) * step]) for n in range(count)]
+        asked = [self.sides[n].ask(part) for n, part in enumerate(parts)]
         found: list[Encoded] = []
         for n, part in enumerate(parts):
             made = self.sides[n].answer() if asked[n] else None
@@ -152,8 +169,10 @@ class Beside:
         return [f"its process died each of {TRIES} times the row was encoded (crashed, out of memory)"]
 
     def close(self) -> None:
-        for side in self.sides:
-            side.close()
+        with self._starting:
+            self._is_closed = True
+            for side in (*self.sides, *filter(None, [self._begun])):
+                side.close()
 
 
 class _Side:

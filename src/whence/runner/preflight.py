@@ -31,8 +31,11 @@ MEASURED = 20.0
 """Seconds that measuring may take, about."""
 SHARD_SECONDS = 60
 """Work that a dying process may lose."""
-BATCHES_IN_WINDOW = 8
-"""More sort better by length; fewer start sooner and take less memory."""
+FEW, MANY = 8, 32
+"""Batches in a window. Many sort better by length, leave fewer half full, and seldom have a GPU wait for the next
+window; few take less memory."""
+LIGHT = 1 << 26
+"""Bytes of inputs up to which a window has many."""
 
 
 @dataclass(frozen=True)
@@ -103,7 +106,10 @@ def suggested(
         batch_tokens = batch_tokens or found.tokens
         worth = SHARD_SECONDS * found.tokens_per_second / mean
         rows_per_shard = rows_per_shard or _power(worth, 256, 16384)
-    window = min(rows_per_shard, _power(BATCHES_IN_WINDOW * batch_tokens / mean, 64, 16384))
+    size = sum(value.nbytes for e in examples for value in e.inputs.values()) / len(examples)
+    in_batch = batch_tokens / mean
+    held = (MANY if MANY * in_batch * size <= LIGHT else FEW) * in_batch
+    window = min(rows_per_shard, _power(held, 64, 16384))
     return Plan(rows_per_shard, window, batch_tokens, torch.get_num_threads(), scores)
 
 
