@@ -30,16 +30,18 @@ class Work(NamedTuple):
     rows: str
     model: str
     processes: int
+    every: int = 1
+    """One row of so many is taken."""
     batch_tokens: int | None = None
 
 
 WORKS = (
-    Work("sentences", "bert", 3),
-    Work("small batches", "bert", 1, FEW * SHORT[1]),
     Work("documents", "bert", 3),
+    Work("sentences", "bert", 3),
+    Work("small batches", "bert", 1, batch_tokens=FEW * SHORT[1]),
     Work("sentences", "bert", 1),
-    Work("documents", "bert", 1),
-    Work("documents", "llama-1b", 1),
+    Work("documents", "bert", 1, every=3),
+    Work("documents", "llama-1b", 1, every=40),
 )
 
 
@@ -48,7 +50,8 @@ def rates(made: Callable[[str], nn.Module], data: Path, quick: bool) -> Iterator
     tokenizer = whence.load("sentiment").tokenizer
     texts = _sentences(data)[: 300 if quick else None]
     words = " ".join(texts).split()
-    documents = [" ".join(words[i : i + WORDS]) for i in range(0, len(words) - WORDS, WORDS // 10)]
+    step = WORDS if quick else WORDS // 30
+    documents = [" ".join(words[i : i + WORDS]) for i in range(0, len(words) - WORDS, step)]
     sizes = [len(ids) for ids in tokenizer(texts)["input_ids"]]
     short = [text for text, size in zip(texts, sizes, strict=True) if SHORT[0] <= size <= SHORT[1]]
     times = 1 if quick else 3  # so that the start is a small part of it
@@ -57,7 +60,7 @@ def rates(made: Callable[[str], nn.Module], data: Path, quick: bool) -> Iterator
     for work in WORKS:
         if work.model not in known:
             known = {work.model: whence.load((made(work.model), tokenizer))}
-        rows = kinds[work.rows][:: 1 if work.model == "bert" else 20]
+        rows = kinds[work.rows][:: work.every]
         found: dict[str, Any] = {**work._asdict(), "count": len(rows)}
         try:
             found |= _rate(known[work.model], rows, work)
