@@ -92,6 +92,9 @@ class Aim(NamedTuple):
 class Tape:
     """Records on the CPU: by running again. So a recording is tested where there is no GPU."""
 
+    runs_again = True
+    """Whether playing needs what was recorded, and not the device alone."""
+
     def record(self, work: Callable[[], None]) -> Callable[[], None]:
         work()
         return work
@@ -115,6 +118,8 @@ class CudaTape(Tape):
     """Records the kernels that some work launches. All recordings of a model share their memory: one plays at a time,
     and what it gave is on its way home before the next.
     """
+
+    runs_again = False
 
     def __init__(self) -> None:
         self.pool, self.stream = torch.cuda.graph_pool_handle(), torch.cuda.Stream()
@@ -196,6 +201,8 @@ class Recording:
                 self._questions.open = True  # it waits for something that was not heard: let it know
                 self._play_there = tape.record(self._once_more)
             self._play_back = tape.record(self._back)
+        if not tape.runs_again:  # who holds a recording does not keep the model alive
+            del self.forward, self.read
 
     def _filled_up(self, name: str, value: Tensor) -> Tensor:
         """An input of a batch with as many rows as are recorded."""

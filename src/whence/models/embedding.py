@@ -20,13 +20,13 @@ from torch import Tensor, nn
 from whence import cancel
 from whence.core import memory
 from whence.core.packed import unpacked
-from whence.core.recording import Recordings
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
 from whence.models.attending import in_the_open
 from whence.models.batching import batches, budget_of
 from whence.models.choosing import ImageMatcher
 from whence.models.example import Example, ExampleBatch
+from whence.models.findings import Findings
 from whence.models.image import AbstractImageReader
 from whence.models.targets import AbstractTarget, Custom, field_of
 from whence.models.text import IDS, TextAdapter
@@ -210,7 +210,8 @@ class TextEncoder(Embeds, TextAdapter):
     def pooling_by(self, pooling: Pooling) -> TextEncoder:
         """The same encoder with another pooling."""
         made = copy.copy(self)
-        made.saved, made._facts, made.recordings = replace(self.saved, pooling=pooling), {}, Recordings()
+        made.saved = replace(self.saved, pooling=pooling)
+        made.known(Findings())
         return made
 
     @property

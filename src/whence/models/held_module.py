@@ -18,6 +18,7 @@ from whence.core.packed import packed_layers, unpacked
 from whence.errors import ModelError
 from whence.models.attending import hidden_attention, in_the_open
 from whence.models.example import ExampleBatch
+from whence.models.findings import Findings
 from whence.models.inspecting import accepted_by, device_of, is_spread, modules_in
 
 __all__ = ["HeldModule"]
@@ -36,9 +37,11 @@ class HeldModule:
         self.check_training()
         self.name = name or type(module).__name__
         self._accepted = accepted_by(module)
-        self._facts: dict[str, Any] = {}
-        self.recordings = recording.Recordings()
-        """Passes over small batches, to be played again."""
+        self.known(Findings())
+
+    def known(self, found: Findings) -> None:
+        """Begin with what was found out before."""
+        self._facts, self.recordings = found.facts, found.recordings
 
     @property
     def called(self) -> str:

@@ -17,6 +17,7 @@ from torch import nn
 from whence.errors import InputError, ModelError, ModelNotFoundError, UnknownNameError
 from whence.models import choosing, doors, embedding, image, sentences
 from whence.models.adapter import AbstractAdapter
+from whence.models.findings import findings_of
 from whence.models.from_files import AUTO, BUNDLED, KNOWN, Reading, companion_of, first_line, from_files
 from whence.models.plain import PlainModule
 from whence.models.reaching import at_once
@@ -70,15 +71,16 @@ def load(
         model.check_training()
         return model
     if sentences.is_sentence_model(model) and task is None:
-        return sentences.SentenceEmbedder(model, model.tokenizer, **_fitting(sentences.SentenceEmbedder, options))
+        made = sentences.SentenceEmbedder(model, model.tokenizer, **_fitting(sentences.SentenceEmbedder, options))
+        return _again(made, model.tokenizer, options)
     if isinstance(model, nn.Module):
-        return _adapter(model, None, task, options)
+        return _again(_adapter(model, None, task, options), None, options)
     if isinstance(model, (tuple, list)):
         if len(model) != 2 or not isinstance(model[0], nn.Module):
             raise InputError("pass (module, tokenizer) or (module, image processor)")
         if isinstance(model, list):
             raise InputError("pass the module and its tokenizer as a tuple: (module, tokenizer)")
-        return _adapter(model[0], model[1], task, options)
+        return _again(_adapter(model[0], model[1], task, options), model[1], options)
     if not isinstance(model, (str, Path)):
         raise InputError(
             f"can't load a model from {type(model).__name__}: pass a name, a folder, a module, a pipeline, or "
@@ -217,6 +219,12 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[
         companion = companion_of(kind[1], str(companion), hub, str(companion))
     _check_companion(kind[1], companion)
     return _made(kind[1], module, companion, str(getattr(config, "_name_or_path", "") or ""), options)
+
+
+def _again(made: AbstractAdapter, companion: Any, options: dict[str, Any]) -> AbstractAdapter:
+    """What is in memory may have been passed before."""
+    made.known(findings_of(made.module, companion, (type(made), repr(options))))
+    return made
 
 
 def _check_companion(kind: type[AbstractAdapter], companion: Any) -> None:
