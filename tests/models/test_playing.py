@@ -20,6 +20,7 @@ from whence.core.recording import Recordings, Tape
 from whence.core.rules import softmax
 from whence.methods.explaining import as_method, explain_examples
 from whence.models import playing
+from whence.models.adapter import AbstractAdapter
 from zoo.build import build
 
 TASKS = {
@@ -211,6 +212,23 @@ def test_what_looks_at_its_input_is_computed(played, monkeypatch):
         whence.explain(model, ids)
     assert len(played) == 1  # the comparison
     assert set(model.recordings._made.values()) == {None}
+
+
+def test_what_was_predicted_is_told_while_the_device_goes_back(played, monkeypatch):
+    """As much as can be is done before the scores are waited for."""
+    order, read, predictions = [], recording.Recording._read, AbstractAdapter.predictions
+
+    def noted(name, work):
+        return lambda *given: order.append(name) or work(*given)
+
+    model = whence.load(build("sequence-classification", "bert").model)
+    monkeypatch.setattr(recording.Recording, "_read", noted("read", read))
+    for _ in range(3):
+        whence.explain(model, {"input_ids": torch.randint(5, 90, (3, 9))})
+    order.clear()
+    monkeypatch.setattr(AbstractAdapter, "predictions", noted("predictions", predictions))
+    whence.explain(model, {"input_ids": torch.randint(5, 90, (3, 9))})
+    assert order == ["predictions", "read"]
 
 
 def test_a_function_as_target_is_computed(played):

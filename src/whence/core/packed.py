@@ -101,9 +101,11 @@ def is_packed(module: nn.Module) -> bool:
     held = module.__dict__  # asked for every part of a model in every pass, and an attribute that is missing is slow
     if not isinstance(held.get("in_features"), int) or not isinstance(held.get("out_features"), int):
         return False
-    if any(child is not None for child in module._modules.values()):
+    if module._modules and any(child is not None for child in module._modules.values()):
         return False
-    weight = getattr(module, "weight", None)
+    weight = module._parameters.get("weight")
+    if weight is None:
+        weight = getattr(module, "weight", None)
     if not isinstance(weight, Tensor):
         return True
     kind = type(weight)
@@ -116,12 +118,13 @@ def is_packed(module: nn.Module) -> bool:
 def packed_layers(module: nn.Module) -> list[nn.Module]:
     """All of them, each once. Not by `modules()`, which is slower, and this is asked in every pass."""
     found: dict[int, nn.Module] = {}
-    todo: list[nn.Module] = [module]
+    todo: list[nn.Module | None] = [module]
     while todo:
         part = todo.pop()
-        if is_packed(part):
-            found[id(part)] = part
-        todo.extend(child for child in part._modules.values() if child is not None)
+        if part is not None:
+            if is_packed(part):
+                found[id(part)] = part
+            todo.extend(part._modules.values())
     return list(found.values())
 
 

@@ -135,7 +135,12 @@ def _checked(model: AbstractAdapter, name: str, exp: Explanation, case: Case) ->
     if special.any() and exp.scores.size == int((~special).sum()):
         full = np.zeros(case.features, dtype=np.float32)
         full[~special] = exp.scores
-        kept = {"target": exp.target, "target_score": exp.target_score, "method": exp.method, "options": exp.options}
+        kept: dict[str, Any] = {
+            "target": exp.target,
+            "target_score": exp.target_score,
+            "method": exp.method,
+            "options": exp.options,
+        }
         return model.explanation(
             case.example, scores=full, prediction=exp.prediction, conservation=exp.conservation, stamp=exp.stamp, **kept
         )

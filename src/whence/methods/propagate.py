@@ -18,7 +18,7 @@ from whence.methods.method import AbstractMethod, methods
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores, TargetsOfOne
 from whence.models.example import Example, ExampleBatch
-from whence.models.playing import Player, may_play
+from whence.models.playing import Pass, Player, may_play
 from whence.models.targets import AbstractTarget, Custom
 from whence.options import Least
 from whence.results import Conservation, Explanation, Prediction
@@ -108,17 +108,19 @@ class Propagate(AbstractMethod):
             with ManyTargets(self, model, examples[0], targets) as asked:
                 return [asked.explanation(n) for n in range(len(targets))]
         batch = model.collate(examples, targets, even=self.at == "word" and may_play(model, examples, targets))
-        done, names = self.run(model, batch, targets)
-        relevance = model.all_scores(done.relevance, batch)
-        receipts = self._receipts(model, batch, targets, done, relevance)
-        predictions = model.predictions(done.outputs, batch)
-        scores, stamp = done.target.tolist(), self.stamped(model)
+        begun = self.run(model, batch, targets)
+        predictions = model.predictions(begun.outputs, batch)  # while a GPU goes back
+        stamp, about = self.stamped(model), [model.about(example) for example in examples]
         copied = {name for name, value in stamp.items() if isinstance(value, dict)}
+        done = begun.read()
+        relevance, scores = model.all_scores(done.relevance, batch), done.target.tolist()
+        receipts = self._receipts(model, batch, targets, done, relevance)
         return [
             model.explanation(
                 example,
                 scores=relevance[n],
-                target=names[n],
+                about=about[n],
+                target=begun.names[n],
                 target_score=float(scores[n]),
                 prediction=predictions[n],
                 conservation=receipts[n],
@@ -132,10 +134,8 @@ class Propagate(AbstractMethod):
         plain = not any(isinstance(t, Custom) for t in targets) and examples[0].cost >= WORTH_SHARING
         return plain and not may_play(model, examples, targets)
 
-    def run(
-        self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]
-    ) -> tuple[Propagation, list[str]]:
-        """The propagation of a batch, and the names of its targets."""
+    def run(self, model: AbstractAdapter, batch: ExampleBatch, targets: Sequence[AbstractTarget]) -> Pass:
+        """The propagation of a batch; one that is played is on its way."""
         player = Player(model, batch, targets, self.resolved(), self.booked)
         found = player.play() if self.at == "word" else None
         if found is not None:
@@ -144,7 +144,7 @@ class Propagate(AbstractMethod):
         done = propagate(model.forward, batch, target=scores, recipe=self.resolved(), receipt=self.booked, at=self.at)
         if self.at == "word":
             player.learn(done)
-        return done, scores.names
+        return Pass(done.outputs, scores.names, lambda: done)
 
     def _receipts(
         self,
@@ -161,7 +161,7 @@ class Propagate(AbstractMethod):
 
         def alone(n: int) -> Conservation:
             single = model.collate([batch.rows[n]], [targets[n]])
-            own, _ = self.run(model, single, [targets[n]])
+            own = self.run(model, single, [targets[n]]).read()
             return receipts_of(own, [scores[n]], unit_of(model), complete=True)[0]
 
         # Experts mix the rows of a batch: books can't be told apart by example, so each is booked alone. So is one that

@@ -252,22 +252,26 @@ class AbstractAdapter(NamedOutputs, ABC):
         """Which of the tokens that attention is over are the features, in their order; None where that is unknown."""
         return slice(0, tokens) if tokens == example.count else None
 
-    def explanation(self, example: Example, **values: Any) -> Explanation:
-        """An explanation of `example`. Scores are flat; they get the shape of the features."""
+    def about(self, example: Example) -> dict[str, Any]:
+        """What an explanation of `example` says of it, whatever the scores."""
         parts = example.parts
-        scores = np.asarray(values.pop("scores"))
-        return Explanation(
-            scores=scores.reshape(parts[0].shape) if len(parts) == 1 else scores.reshape(-1),
-            parts=tuple(Part(p.source.name, p.source.kind, p.source.side, p.shape, p.seconds) for p in parts),
-            tokens=example.tokens,
-            offsets=_joined(parts, "offsets"),
-            word_ids=_joined(parts, "word_ids"),
-            special=example.marks if example.tokens else (),
-            sides=_joined(parts, "sides"),
-            text=example.text,
-            image=example.image,
-            **values,
-        )
+        return {
+            "parts": tuple(Part(p.source.name, p.source.kind, p.source.side, p.shape, p.seconds) for p in parts),
+            "tokens": example.tokens,
+            "offsets": _joined(parts, "offsets"),
+            "word_ids": _joined(parts, "word_ids"),
+            "special": example.marks if example.tokens else (),
+            "sides": _joined(parts, "sides"),
+            "text": example.text,
+            "image": example.image,
+        }
+
+    def explanation(
+        self, example: Example, *, scores: Any, about: dict[str, Any] | None = None, **values: Any
+    ) -> Explanation:
+        """An explanation of `example`. Scores are flat; they get the shape of the features."""
+        shape = example.parts[0].shape if len(example.parts) == 1 else -1
+        return Explanation(np.asarray(scores).reshape(shape), **(about or self.about(example)), **values)
 
     def __repr__(self) -> str:
         """What was understood of a model."""

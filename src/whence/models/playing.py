@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
-from typing import Any
+from typing import Any, NamedTuple
 
 import torch
 from torch import Tensor, nn
@@ -24,7 +24,7 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.inspecting import modules_in
 from whence.models.targets import AbstractTarget, Custom, Term, field_of
 
-__all__ = ["Player", "may_play"]
+__all__ = ["Pass", "Player", "may_play"]
 
 SMALL = 2e13
 """Weights times tokens up to which a GPU waits for Python."""
@@ -35,6 +35,8 @@ SHARE = 0.1
 PLAIN = frozenset({bool, int, float, str})
 SETTINGS = PLAIN | {list, tuple}
 """What a module may hold that changes what it does, and no tensor shows."""
+TORCHS = frozenset(vars(nn.Module())) - {"training"}
+"""What every module holds, and no setting of its own is."""
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
 HALF = 0.1
 """How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
@@ -52,6 +54,16 @@ def may_play(model: AbstractAdapter, examples: Sequence[Example], targets: Seque
     )
 
 
+class Pass(NamedTuple):
+    """A pass that may be on its way back."""
+
+    outputs: Any
+    names: list[str]
+    """Of its targets."""
+    read: Callable[[], Propagation]
+    """Waits for the rest."""
+
+
 class Player:
     """One batch and what is asked of it, for the recordings of its model."""
 
@@ -67,8 +79,8 @@ class Player:
         self.scores = TargetScores(model, batch, targets)
         self.takes_part = may_play(model, batch.rows, targets) and not batch.looked_up
 
-    def play(self) -> tuple[Propagation, list[str]] | None:
-        """The pass from a recording and the names of its targets; None where there is none that fits."""
+    def play(self) -> Pass | None:
+        """The pass from a recording; None where there is none that fits."""
         recordings = self.model.recordings
         if not self.takes_part:
             return None
@@ -79,10 +91,9 @@ class Player:
             if recording is None:
                 return None
             try:
-                read = self._played(recording, inputs)
+                return self._played(recording, inputs)
             except CannotRecord:
                 return None
-        return read(), self.scores.names
 
     def learn(self, computed: Propagation) -> None:
         """Record a pass of this size if it comes often, and compare it with what was computed."""
@@ -141,7 +152,7 @@ class Player:
                 self._by_example,
                 rows,
             )
-            played = self._played(recording, inputs)()
+            played = self._played(recording, inputs).read()
         except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
             return None  # whatever stood in the way, computing goes on as it did
         if tape.held() > max(before, SHARE * _whole(model.device)):
@@ -153,7 +164,7 @@ class Player:
         pairs += [(played.target, computed.target), (played.inputs, computed.inputs)]
         return recording if all(_near(a, b, model.dtype) for a, b in pairs) else None
 
-    def _played(self, recording: Recording, inputs: dict[str, Any]) -> Callable[[], Propagation]:
+    def _played(self, recording: Recording, inputs: dict[str, Any]) -> Pass:
         near: dict[str, Tensor] = {}
 
         def choose(outputs: list[Tensor]) -> list[Aim]:
@@ -162,7 +173,7 @@ class Player:
             return self._aims(self.scores.terms, [tuple(value.shape) for value in outputs])
 
         read = recording.play(replace(self.batch, inputs=inputs), choose, self._guess(recording))
-        return lambda: replace(read(), outputs=near)
+        return Pass(near, self.scores.names, lambda: replace(read(), outputs=near))
 
     def _guess(self, recording: Recording) -> Guess:
         """What will be chosen, as far as that is known before the model has run."""
@@ -193,9 +204,15 @@ def _state(model: nn.Module) -> Hashable:
     were set (an adapter that is switched off is a flag in Python)."""
     held: list[Any] = []
     for module in modules_in(model):
-        held += (_theirs(module._forward_hooks), _theirs(module._forward_pre_hooks), id(module))
-        held += [v if type(v) in PLAIN else repr(v) for v in module.__dict__.values() if type(v) in SETTINGS]
-        for tensors in (module._parameters, module._buffers):
+        own = module.__dict__
+        held.append(id(module))
+        for name, value in own.items():
+            if name not in TORCHS and (kind := type(value)) in SETTINGS:
+                held.append(value if kind in PLAIN else repr(value))
+        for hooks in (own["_forward_hooks"], own["_forward_pre_hooks"]):
+            if hooks and (theirs := _theirs(hooks)):
+                held.append(("hooks", theirs))
+        for tensors in (own["_parameters"], own["_buffers"]):
             if tensors:
                 held += [t.data_ptr() for t in tensors.values() if t is not None]
     everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
@@ -204,9 +221,7 @@ def _state(model: nn.Module) -> Hashable:
 
 def _theirs(hooks: Mapping[int, Any]) -> int:
     """How many hooks are not ours. Ours come and go with every pass, and mind their own threads."""
-    return (
-        sum(not str(getattr(hook, "__module__", "")).startswith("whence.") for hook in hooks.values()) if hooks else 0
-    )
+    return sum(not str(getattr(hook, "__module__", "")).startswith("whence.") for hook in hooks.values())
 
 
 def _whole(device: torch.device) -> float:
