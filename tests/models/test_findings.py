@@ -55,6 +55,14 @@ def test_other_parts_are_another_model(asked):
     assert len(asked) == 2
 
 
+def test_another_configuration_is_another_model(asked):
+    module = build("sequence-classification", "gpt2").model
+    for token in (0, 0, 5):  # where a text ends
+        module.config.pad_token_id = token
+        whence.explain(module, ids())
+    assert len(asked) == 2
+
+
 def test_a_tokenizer_that_is_gone_is_forgotten():
     module = build("sequence-classification", "bert").model
     for _ in range(5):

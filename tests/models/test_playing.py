@@ -155,6 +155,15 @@ def test_a_switch_in_python_is_another_recording(played):
     assert len(played) == count
 
 
+def test_a_setting_of_the_configuration_is_another_recording(played):
+    """Where a text ends is a number that a classifier on the last token looks for."""
+    model, ids = recorded()
+    count = len(played)
+    model.config.pad_token_id = 7
+    whence.explain(model, {"input_ids": ids})
+    assert len(played) == count
+
+
 def test_they_hold_a_part_of_the_memory_and_no_more(played, monkeypatch):
     """What a pass needs of memory that no other has left is theirs for good."""
     held, needed = [0], [0]

@@ -17,7 +17,7 @@ from weakref import WeakKeyDictionary, ref
 from torch import nn
 
 from whence.core.recording import Recordings
-from whence.models.inspecting import modules_in
+from whence.models.inspecting import modules_in, settings_of
 
 __all__ = ["Findings", "findings_of"]
 
@@ -36,7 +36,8 @@ _known: WeakKeyDictionary[nn.Module, dict[Hashable, tuple[ref[Any] | None, int, 
 
 
 def findings_of(module: nn.Module, companion: Any, how: Hashable) -> Findings:
-    """Those of a module that is read in one way, beside one tokenizer or processor; new ones if its parts changed."""
+    """Those of a module that is read in one way, beside one tokenizer or processor; new ones if its parts changed, or
+    what its configuration says."""
     try:
         reader, parts = None if companion is None else ref(companion), _parts(module)
         with _lock:
@@ -55,5 +56,5 @@ def findings_of(module: nn.Module, companion: Any, how: Hashable) -> Findings:
 
 
 def _parts(module: nn.Module) -> int:
-    attention = getattr(getattr(module, "config", None), "_attn_implementation", None)
-    return hash((attention, *[(id(part), type(part)) for part in modules_in(module)]))
+    parts = [(id(part), type(part)) for part in modules_in(module)]
+    return hash((settings_of(getattr(module, "config", None)), *parts))

@@ -21,7 +21,7 @@ from whence.errors import WhenceError
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
-from whence.models.inspecting import modules_in
+from whence.models.inspecting import PLAIN, modules_in, settings_of
 from whence.models.targets import AbstractTarget, Custom, Term, field_of
 
 __all__ = ["Pass", "Player", "may_play"]
@@ -32,7 +32,6 @@ LONGEST = 4096
 """Tokens of a row up to which passes are recorded: longer ones keep a GPU busy by themselves, and take its memory."""
 SHARE = 0.1
 """Part of a GPU's memory that the recordings of a model may hold: the rest is for others."""
-PLAIN = frozenset({bool, int, float, str})
 SETTINGS = PLAIN | {list, tuple}
 """What a module may hold that changes what it does, and no tensor shows."""
 TORCHS = frozenset(vars(nn.Module())) - {"training"}
@@ -125,9 +124,9 @@ class Player:
             shapes.append((name, shape))
         chosen = (getattr(self.recipe, f.name) for f in fields(self.recipe))
         recipe = tuple(frozenset(value.items()) if isinstance(value, Mapping) else value for value in chosen)
-        state = self.model.while_unchanged("state", lambda: _state(self.model.module))
-        attention = getattr(self.model.config, "_attn_implementation", None)
-        return recipe, self.receipt, tuple(shapes), state, attention, torch.is_autocast_enabled("cuda")
+        model = self.model
+        state = model.while_unchanged("state", lambda: (_state(model.module), settings_of(model.config)))
+        return recipe, self.receipt, tuple(shapes), state, torch.is_autocast_enabled("cuda")
 
     @property
     def _by_example(self) -> frozenset[str]:
