@@ -102,8 +102,9 @@ def lines(found: Sequence[dict[str, Any]]) -> list[str]:
         "## Data sets",
         "",
         f"Through `whence.run` to Parquet, in shards of {SHARD:,} rows, on one GPU; `lrp` with a full receipt. "
-        f"*Sentences*: all of SST-2, three times over; *documents*: {WORDS} words of them, each from {WORDS // 30} words "
-        f"after the one before; *small batches*: sentences of {SHORT[0]} to {SHORT[1]} tokens, {FEW} in a batch. Once running: after the "
+        f"*Sentences*: all of SST-2, three times over; *documents*: {WORDS} words of them, each from "
+        f"{WORDS // 30} words after the one before; *small batches*: sentences of {SHORT[0]} to {SHORT[1]} tokens, "
+        f"{FEW} in a batch. Once running: after the "
         "first fifth of the rows. Busy: the share of that time in which any kernel ran, as `nvidia-smi` tells it.",
         "",
         "| rows | model | processes | rows a second, once running | GPU busy, once running | rows | seconds in all |",
