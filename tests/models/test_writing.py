@@ -366,7 +366,7 @@ def test_the_head_reads_the_predicting_rows_alone(kind, method):
         made = whence.explain(model, inputs, method, **asked, **options)
         rows = seen[-1]
         assert head is None or len(head._forward_pre_hooks) == 0
-        model._facts["its head"] = False
+        model.known.facts["its head"] = False
         whole = whence.explain(model, inputs, method, **asked, **options)
     finally:
         if handle:

@@ -110,14 +110,13 @@ def explain_examples(
         ]
         return found, time.perf_counter() - begin
 
-    with model.unchanged():
-        parts = _parts(model, method, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
-        with closing(_side_by_side(explained, parts, threads)) as done:
-            both = zip(parts, done, strict=True)
-            for part, (found, seconds) in track(both, method.name, len(todo), map(len, parts), show=progress):
-                for i, result in zip(part, found, strict=True):
-                    made[todo[i][0]] = result
-                on_batch([todo[i][0] for i in part], seconds)
+    parts = _parts(model, method, [e for _, e, _ in todo], [t for _, _, t in todo], batch_tokens)
+    with closing(_side_by_side(explained, parts, threads)) as done:
+        both = zip(parts, done, strict=True)
+        for part, (found, seconds) in track(both, method.name, len(todo), map(len, parts), show=progress):
+            for i, result in zip(part, found, strict=True):
+                made[todo[i][0]] = result
+            on_batch([todo[i][0] for i in part], seconds)
     return made
 
 

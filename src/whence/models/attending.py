@@ -13,9 +13,10 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["hidden_attention", "in_the_open"]
+__all__ = ["SEEN", "hidden_attention", "in_the_open"]
 
 SEEN = (None, "", "eager", "sdpa")
+"""Settings of a model under which torch attends."""
 _lock = threading.Lock()
 _changed: dict[int, _Change] = {}
 

@@ -211,7 +211,7 @@ class TextEncoder(Embeds, TextAdapter):
         """The same encoder with another pooling."""
         made = copy.copy(self)
         made.saved = replace(self.saved, pooling=pooling)
-        made.known(Findings())
+        made.begin_with(Findings())
         return made
 
     @property

@@ -1,13 +1,16 @@
-"""What was found out about a module in memory, for whoever passes it again.
+"""What was found out about a model, for as long as it stays what it was.
 
     whence.explain((model, tokenizer), first)   # how examples may stand beside each other is measured
     whence.explain((model, tokenizer), second)  # it is known, and small batches on a GPU are played
+    model.set_adapter("other")
+    whence.explain((model, tokenizer), third)   # another model: it is measured anew
 
-It is kept as long as the module, and holds nothing that would keep the module alive.
+What is known of a module in memory is kept as long as the module, and holds nothing that would keep the module alive.
 """
 
 from __future__ import annotations
 
+import itertools
 import threading
 from collections.abc import Hashable
 from dataclasses import dataclass, field
@@ -17,44 +20,72 @@ from weakref import WeakKeyDictionary, ref
 from torch import nn
 
 from whence.core.recording import Recordings
-from whence.models.inspecting import modules_in, settings_of
+from whence.models.state import State
 
-__all__ = ["Findings", "findings_of"]
+__all__ = ["Findings", "Known", "findings_of"]
+
+STATES = 4
+"""States of one model that are remembered: an adapter switched on and off."""
+_numbers = itertools.count()
 
 
-@dataclass
-class Findings:
-    """Facts by their names, and passes over small batches, to be played again."""
+@dataclass(frozen=True, eq=False)
+class Known:
+    """What is known of a model in one state: facts by their names."""
 
+    state: State
     facts: dict[str, Any] = field(default_factory=dict)
-    recordings: Recordings = field(default_factory=Recordings)
+    number: int = field(default_factory=lambda: next(_numbers))
+    """No other state has it."""
+
+
+class Findings:
+    """What was found in the latest states of a model, and passes over small batches, to be played again."""
+
+    def __init__(self) -> None:
+        self.recordings = Recordings()
+        self._lock = threading.Lock()
+        self._latest: list[Known] = []
+
+    def __reduce__(self) -> Any:
+        return Findings, ()  # a state is of one process, and so is a part of the model
+
+    def at(self, state: State) -> Known:
+        """In this state."""
+        with self._lock:
+            before = next((known for known in self._latest if known.state.held == state.held), None)
+            if before is None:
+                known = Known(state)
+            elif before.state == state:
+                known = before
+            else:
+                known = Known(state, before.facts)
+            latest = [known, *(other for other in self._latest if other is not before)]
+            self._latest = latest[:STATES]
+            forgotten = len(latest) > STATES or (before is not None and known is not before)
+        if forgotten:
+            self.recordings.clear()
+        return known
 
 
 _lock = threading.Lock()
-_known: WeakKeyDictionary[nn.Module, dict[Hashable, tuple[ref[Any] | None, int, Findings]]] = WeakKeyDictionary()
-"""By how a module is read: what reads for it, its parts at that time, and what was found."""
+_known: WeakKeyDictionary[nn.Module, dict[Hashable, tuple[ref[Any] | None, Findings]]] = WeakKeyDictionary()
+"""By how a module is read: what reads for it, and what was found."""
 
 
 def findings_of(module: nn.Module, companion: Any, how: Hashable) -> Findings:
-    """Those of a module that is read in one way, beside one tokenizer or processor; new ones if its parts changed, or
-    what its configuration says."""
+    """Those of a module that is read in one way, beside one tokenizer or processor."""
     try:
-        reader, parts = None if companion is None else ref(companion), _parts(module)
+        reader = None if companion is None else ref(companion)
         with _lock:
             ways = _known.setdefault(module, {})
             held = ways.get((how, id(companion)))
-            if held is not None and (held[0], held[1]) == (reader, parts):
-                return held[2]
-            for way, (gone, _, _) in list(ways.items()):
+            if held is not None and held[0] == reader:
+                return held[1]
+            for way, (gone, _) in list(ways.items()):
                 if gone is not None and gone() is None:
                     del ways[way]
-            found = Findings()
-            ways[how, id(companion)] = reader, parts, found
+            ways[how, id(companion)] = reader, (found := Findings())
             return found
     except TypeError:  # a module that has no hash, a tokenizer that nothing can point at weakly
         return Findings()
-
-
-def _parts(module: nn.Module) -> int:
-    parts = [(id(part), type(part)) for part in modules_in(module)]
-    return hash((settings_of(getattr(module, "config", None)), *parts))

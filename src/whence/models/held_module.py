@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from contextvars import ContextVar
+import copy
+from collections.abc import Callable
 from functools import cached_property
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import torch
 from torch import nn
@@ -15,15 +14,15 @@ from whence import cancel
 from whence.core import memory, recording
 from whence.core.interception import Interception, as_it_is
 from whence.core.packed import packed_layers, unpacked
+from whence.core.recording import Recordings
 from whence.errors import ModelError
 from whence.models.attending import hidden_attention, in_the_open
 from whence.models.example import ExampleBatch
-from whence.models.findings import Findings
+from whence.models.findings import Findings, Known
 from whence.models.inspecting import accepted_by, device_of, is_spread, modules_in
+from whence.models.state import state_of
 
 __all__ = ["HeldModule"]
-
-_known: ContextVar[dict[tuple[int, str], Any] | None] = ContextVar("known", default=None)
 
 
 class HeldModule:
@@ -37,11 +36,39 @@ class HeldModule:
         self.check_training()
         self.name = name or type(module).__name__
         self._accepted = accepted_by(module)
-        self.known(Findings())
+        self.begin_with(Findings())
 
-    def known(self, found: Findings) -> None:
+    def begin_with(self, found: Findings) -> None:
         """Begin with what was found out before."""
-        self._facts, self.recordings = found.facts, found.recordings
+        self._findings: Findings = found
+        self._known: Known | None = None
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_known": None}  # a copy looks for itself
+
+    def look(self) -> None:
+        """See what the model is by now: what was found out when it was another does not count."""
+        self.check_training()
+        self._known = self._findings.at(state_of(self.module))
+
+    @property
+    def known(self) -> Known:
+        """What is known of the model as it was when it was looked at."""
+        if self._known is None:
+            self._known = self._findings.at(state_of(self.module))
+        return self._known
+
+    @property
+    def recordings(self) -> Recordings:
+        """Passes over small batches of all states that are known."""
+        return self._findings.recordings
+
+    def around(self, module: nn.Module) -> Self:
+        """The same for another module."""
+        other = copy.copy(self)
+        other.module = module
+        other.begin_with(Findings())
+        return other
 
     @property
     def called(self) -> str:
@@ -74,9 +101,9 @@ class HeldModule:
     @property
     def replays(self) -> bool:
         """Whether passes over small batches are recorded."""
-        return self.device.type in recording.DEVICES and self.while_unchanged(
-            "replays", lambda: not is_spread(self.module) and not self.packed
-        )
+        if self.device.type not in recording.DEVICES or self.known.state.open:
+            return False
+        return bool(self.once("replays", lambda: not is_spread(self.module) and not self.packed))
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
@@ -94,28 +121,11 @@ class HeldModule:
             return self.forward(mode.prepared())
 
     def once(self, what: str, find: Callable[[], Any]) -> Any:
-        """A fact about the model that is measured once. What could not be found out (None) is tried again."""
-        if self._facts.get(what) is None:
-            self._facts[what] = find()
-        return self._facts[what]
-
-    @contextmanager
-    def unchanged(self) -> Iterator[None]:
-        """While this lasts, nobody changes the model: what takes a walk over all its parts is found out once."""
-        before = _known.set({})
-        try:
-            yield
-        finally:
-            _known.reset(before)
-
-    def while_unchanged(self, what: str, find: Callable[[], Any]) -> Any:
-        """A fact about the model as it is now."""
-        known = _known.get()
-        if known is None:
-            return find()
-        if (id(self), what) not in known:
-            known[id(self), what] = find()
-        return known[id(self), what]
+        """A fact about the model that is found once. What could not be found out (None) is tried again."""
+        facts = self.known.facts
+        if facts.get(what) is None:
+            facts[what] = find()
+        return facts[what]
 
     def check_training(self) -> None:
         """Dropout makes every run another: refuse it, in any part of the model."""

@@ -3,28 +3,13 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Hashable, Iterator
+from collections.abc import Iterator
 from typing import Any
 
 import torch
 from torch import nn
 
-__all__ = [
-    "PLAIN",
-    "Shell",
-    "accepted_by",
-    "device_of",
-    "in_short",
-    "is_spread",
-    "labels_of",
-    "modules_in",
-    "settings_of",
-]
-
-PLAIN = frozenset({bool, int, float, str})
-"""What a setting is, where it is one value."""
-MANY = 16
-"""A table with more entries is names, and no setting."""
+__all__ = ["Shell", "accepted_by", "device_of", "in_short", "is_spread", "labels_of", "modules_in"]
 
 
 def device_of(module: nn.Module) -> torch.device:
@@ -50,20 +35,6 @@ def modules_in(module: nn.Module) -> Iterator[nn.Module]:
         if here is not None:
             yield here
             todo.extend(here._modules.values())
-
-
-def settings_of(config: Any) -> Hashable:
-    """What a configuration says, and those within it, as plain values: a change shows."""
-    held: list[Hashable] = []
-    for name, value in getattr(config, "__dict__", {}).items():
-        kind = type(value)
-        if kind in PLAIN:
-            held += name, value
-        elif kind in (list, tuple) or (kind is dict and len(value) <= MANY):
-            held += name, repr(value)
-        elif name.endswith("config"):
-            held += name, settings_of(value)
-    return tuple(held)
 
 
 class Shell(nn.Module):

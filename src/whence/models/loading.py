@@ -68,7 +68,7 @@ def load(
     options = {**({"labels": tuple(labels)} if labels else {}), **({} if cell is None else {"cell": cell})}
     if isinstance(model, AbstractAdapter):
         _refuse(model, loaded, task=task, labels=labels or None, cell=cell)
-        model.check_training()
+        model.look()
         return model
     if sentences.is_sentence_model(model) and task is None:
         made = sentences.SentenceEmbedder(model, model.tokenizer, **_fitting(sentences.SentenceEmbedder, options))
@@ -223,7 +223,7 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[
 
 def _again(made: AbstractAdapter, companion: Any, options: dict[str, Any]) -> AbstractAdapter:
     """What is in memory may have been passed before."""
-    made.known(findings_of(made.module, companion, (type(made), repr(options))))
+    made.begin_with(findings_of(made.module, companion, (type(made), repr(options))))
     return made
 
 

@@ -113,7 +113,7 @@ class PlainModule(AbstractAdapter):
                 if self._same_alone(choice, shared, whole):
                     return choice, shared
             if self._mixes(given, first, rows, whole):
-                self._facts[MIXES] = True
+                self.known.facts[MIXES] = True
                 return rows, {k: v for k, v in given.items() if k not in rows}
         raise InputError(
             f"can't tell which of {', '.join(map(repr, rows))} have the batch first: the module gives another answer "
@@ -148,7 +148,7 @@ class PlainModule(AbstractAdapter):
         return changed and self._same_alone(rows, {k: v for k, v in given.items() if k not in rows}, among)
 
     def beside(self, examples: Sequence[Example]) -> Beside:
-        return "alone" if MIXES in self._facts else super().beside(examples)
+        return "alone" if MIXES in self.known.facts else super().beside(examples)
 
     def _example(self, row: dict[str, Tensor], shared: dict[str, Any], sources: tuple[Source, ...]) -> Example:
         return Example(row, tuple(_features(source, row[source.name]) for source in sources), shared=shared)

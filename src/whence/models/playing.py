@@ -11,7 +11,7 @@ from math import prod
 from typing import Any, NamedTuple
 
 import torch
-from torch import Tensor, nn
+from torch import Tensor
 
 from whence.core.memory import current
 from whence.core.propagation import Propagation, Receipt
@@ -21,7 +21,6 @@ from whence.errors import WhenceError
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
-from whence.models.inspecting import PLAIN, modules_in, settings_of
 from whence.models.targets import AbstractTarget, Custom, Term, field_of
 
 __all__ = ["Pass", "Player", "may_play"]
@@ -32,10 +31,6 @@ LONGEST = 4096
 """Tokens of a row up to which passes are recorded: longer ones keep a GPU busy by themselves, and take its memory."""
 SHARE = 0.1
 """Part of a GPU's memory that the recordings of a model may hold: the rest is for others."""
-SETTINGS = PLAIN | {list, tuple}
-"""What a module may hold that changes what it does, and no tensor shows."""
-TORCHS = frozenset(vars(nn.Module())) - {"training"}
-"""What every module holds, and no setting of its own is."""
 NEAR = {torch.float64: 1e-6, torch.float32: 1e-3}
 HALF = 0.1
 """How far what is played may be from what was computed, over the largest of it. Other kernels may be at work, and half
@@ -124,9 +119,7 @@ class Player:
             shapes.append((name, shape))
         chosen = (getattr(self.recipe, f.name) for f in fields(self.recipe))
         recipe = tuple(frozenset(value.items()) if isinstance(value, Mapping) else value for value in chosen)
-        model = self.model
-        state = model.while_unchanged("state", lambda: (_state(model.module), settings_of(model.config)))
-        return recipe, self.receipt, tuple(shapes), state, torch.is_autocast_enabled("cuda")
+        return recipe, self.receipt, tuple(shapes), self.model.known.number, torch.is_autocast_enabled("cuda")
 
     @property
     def _by_example(self) -> frozenset[str]:
@@ -196,31 +189,6 @@ class Player:
                 place = self.model.placed_in(self.batch, n, term.place) if follows else term.place
                 aims.append(Aim(output, _flat(shape, strides, (n, *place)), n, term.weight))
         return aims
-
-
-def _state(model: nn.Module) -> Hashable:
-    """The model as it is: a recording reads its weights where they were, and runs the modules that it had as they
-    were set (an adapter that is switched off is a flag in Python)."""
-    held: list[Any] = []
-    for module in modules_in(model):
-        own = module.__dict__
-        held.append(id(module))
-        for name, value in own.items():
-            if name not in TORCHS and (kind := type(value)) in SETTINGS:
-                held.append(value if kind in PLAIN else repr(value))
-        for hooks in (own["_forward_hooks"], own["_forward_pre_hooks"]):
-            if hooks and (theirs := _theirs(hooks)):
-                held.append(("hooks", theirs))
-        for tensors in (own["_parameters"], own["_buffers"]):
-            if tensors:
-                held += [t.data_ptr() for t in tensors.values() if t is not None]
-    everywhere = len(nn.modules.module._global_forward_hooks) + len(nn.modules.module._global_forward_pre_hooks)
-    return hash(tuple(held)), everywhere
-
-
-def _theirs(hooks: Mapping[int, Any]) -> int:
-    """How many hooks are not ours. Ours come and go with every pass, and mind their own threads."""
-    return sum(not str(getattr(hook, "__module__", "")).startswith("whence.") for hook in hooks.values())
 
 
 def _whole(device: torch.device) -> float:

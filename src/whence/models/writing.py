@@ -151,7 +151,7 @@ class LanguageModel(TextAdapter):
         if rows is None or KEEP in self._accepted:
             return super().forward(inputs)
         rest = {name: value for name, value in inputs.items() if name != KEEP}
-        with self._facts[HEAD].given(rows, rest[self.follows or IDS.name].shape[1]):
+        with self.known.facts[HEAD].given(rows, rest[self.follows or IDS.name].shape[1]):
             return super().forward(rest)
 
     def _head(self, batch: ExampleBatch) -> Head | None:

@@ -167,7 +167,7 @@ class BatchExplainer:
     def _adapter(self) -> AbstractAdapter:
         """The model; by name, loaded once in a process, whoever asks."""
         if isinstance(self.model, AbstractAdapter):
-            return self.model
+            return load(self.model)  # which looks whether it was changed
         key = repr((self.model, sorted(self.model_options.items())))
         with _lock:
             if key not in _loaded:

@@ -65,7 +65,7 @@ class Job:
         if isinstance(self.model, AbstractAdapter):
             if device is not None:
                 self.model.module.to(device)
-            return self.model
+            return load(self.model)
         adapter = load(self.model, **{**self.model_options, **({"device": device} if device else {})})
         changed = difference(self.weights, weights_digests(adapter)) if self.weights else []
         if changed:

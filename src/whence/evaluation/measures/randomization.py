@@ -71,8 +71,7 @@ def stages(module: nn.Module) -> list[list[str]]:
 
 
 def _shuffled(model: AbstractAdapter, names: list[str], generator: torch.Generator) -> AbstractAdapter:
-    other = copy.copy(model)
-    other.module = copy.deepcopy(model.module)
+    other = model.around(copy.deepcopy(model.module))
     held = dict(other.module.named_parameters())
     with torch.no_grad():
         for name in names:
