@@ -11,8 +11,8 @@ in nothing else.
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable, Mapping
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -20,7 +20,12 @@ import torch
 from torch import Tensor, nn
 from torch._C._functorch import peek_interpreter_stack
 from torch.autograd import _get_sequence_nr  # type: ignore[attr-defined]
-from torch.overrides import TorchFunctionMode, _get_current_function_mode
+from torch.overrides import (
+    TorchFunctionMode,
+    _get_current_function_mode,
+    _get_current_function_mode_stack,
+    _pop_mode_temporarily,
+)
 
 from whence.core import trail
 from whence.core.batch import Batch
@@ -45,7 +50,7 @@ from whence.core.own_functions import Handler, LineByLine, Watched, are_shares, 
 from whence.core.recipe import Recipe
 from whence.errors import ModelError
 
-__all__ = ["PLAIN", "Change", "Interception", "Leaf", "as_it_is", "watched"]
+__all__ = ["PLAIN", "Change", "Interception", "Leaf", "as_it_is", "unseen", "watched"]
 
 PLAIN = Recipe("plain")
 """For tables that ask nothing of a recipe."""
@@ -503,6 +508,20 @@ def _own_functions_seen() -> Handler | None:
 
 watched = Watched(_own_functions_seen)
 """Functions of a model's own are seen by the mode of their thread."""
+
+
+@contextmanager
+def unseen() -> Iterator[None]:
+    """What is called meanwhile, in this thread, is no mode's affair, and neither are functions of somebody's own."""
+    stack, _active.stack = _active.stack, []
+    try:
+        with ExitStack() as modes:
+            for _ in _get_current_function_mode_stack():
+                modes.enter_context(_pop_mode_temporarily())
+            yield
+    finally:
+        _active.stack = stack
+
 
 PRODUCTS = frozenset("linear matmul mm bmm mv einsum conv1d conv2d conv3d addmm baddbmm".split())
 """A table that is multiplied with is a weight, and what comes out is no table."""

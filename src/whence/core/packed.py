@@ -22,7 +22,7 @@ from __future__ import annotations
 import threading
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from typing import Any
 from weakref import WeakKeyDictionary
 
@@ -30,12 +30,11 @@ import torch
 from torch import Tensor, nn
 from torch.overrides import (
     _get_current_function_mode_stack,
-    _pop_mode_temporarily,
     handle_torch_function,
     has_torch_function,
 )
 
-from whence.core.interception import Interception
+from whence.core.interception import Interception, unseen
 
 __all__ = ["NAME", "PackedLayer", "is_packed", "packed_layers", "packed_linear", "unpacked"]
 
@@ -283,8 +282,6 @@ def _device_of(module: nn.Module) -> torch.device:
 
 @contextmanager
 def _alone() -> Iterator[None]:
-    """Without any mode: what the layer does inside is its own affair. Weights that are tensors of a kind stay so."""
-    with torch.no_grad(), ExitStack() as stack:
-        for _ in _get_current_function_mode_stack():
-            stack.enter_context(_pop_mode_temporarily())
+    """What the layer does inside is its own affair. Weights that are tensors of a kind stay so."""
+    with torch.no_grad(), unseen():
         yield
