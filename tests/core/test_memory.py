@@ -41,6 +41,31 @@ def test_blocks_that_run_again_give_the_same(name, method, monkeypatch):
             assert b.conservation.sinks.get(kind, 0) == pytest.approx(amount, abs=1e-4 * a.conservation.scale)
 
 
+class Stacked(nn.Module):
+    """A model that transformers does not know."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.words, self.out = nn.Embedding(20, 8), nn.Linear(8, 3)
+        self.blocks = nn.ModuleList(nn.TransformerEncoderLayer(8, 2, 16, batch_first=True) for _ in range(3))
+
+    def forward(self, ids: torch.Tensor) -> torch.Tensor:
+        x = self.words(ids)
+        for block in self.blocks:
+            x = block(x)
+        return self.out(x.mean(1))
+
+
+@pytest.mark.parametrize("method", ["exact", "gi", "gae"])
+def test_blocks_of_any_module_run_again(method):
+    model, ids, runs = small.seeded(lambda: small.randomised(Stacked()))(), torch.tensor([[3, 4, 5, 6]]), []
+    kept = whence.explain(model, {"ids": ids}, method, 1, memory="keep")
+    model.blocks[1].register_forward_pre_hook(lambda *given: runs.append(torch.is_grad_enabled()))
+    again = whence.explain(model, {"ids": ids}, method, 1, memory="recompute")
+    assert runs.count(True) == 2
+    np.testing.assert_allclose(again.scores, kept.scores, atol=1e-6)
+
+
 def bytes_held(model: nn.Module, choice: str) -> int:
     """What autograd keeps of one pass, as tensors and as numbers of blocks that will run again."""
     seen: dict[int, int] = {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import threading
 
 import pytest
@@ -22,6 +23,16 @@ def told(body):
     with questions.answered():
         second = body(X.flip(1))
     return first, second, questions
+
+
+def _data(held: Tensor, x: Tensor) -> Tensor:
+    held.data = x
+    return held
+
+
+def _each_added(held: Tensor, x: Tensor) -> Tensor:
+    torch._foreach_add_([held], [x.float()])
+    return held
 
 
 def in_one_piece(x: Tensor) -> bool:
@@ -53,6 +64,15 @@ def test_what_follows_from_shapes_is_answered_without_a_look():
         lambda x: len((x == 3).nonzero()[0]),
         lambda x: float(torch.rand_like(torch.ones(3))[0]),
         lambda x: bool(torch.full_like(torch.ones(3), 1.0).mul_(x[0]).all()),
+        lambda x: bool(operator.ior(torch.zeros(1, 3, dtype=torch.bool), x == 3)[0, 0]),
+        lambda x: bool(operator.iand(torch.ones(1, 3, dtype=torch.bool), x == 3)[0, 0]),
+        lambda x: bool(operator.ixor(torch.ones(1, 3, dtype=torch.bool), x == 3)[0, 0]),
+        lambda x: operator.ifloordiv(torch.ones(1, 3), x).tolist(),
+        lambda x: operator.imod(torch.ones(1, 3), x).tolist(),
+        lambda x: _data(torch.zeros(1, 3), x).tolist(),
+        lambda x: _each_added(torch.zeros(1, 3), x).tolist(),
+        lambda x: torch.add(x, 1, out=torch.zeros(1, 3)).tolist(),
+        lambda x: torch.zeros(1, 3).data_ptr(),
     ],
 )
 def test_what_follows_from_the_input_is_asked(asks):

@@ -13,6 +13,7 @@ import whence
 from whence.core import recording
 from whence.core.recording import Tape
 from whence.models import findings, padding
+from whence.models.state import state_of
 from zoo.build import build
 
 
@@ -27,6 +28,10 @@ def asked(monkeypatch):
 
 def tokenizer():
     return whence.load("sentiment").tokenizer
+
+
+def ways(module):
+    return findings._known[module][1]
 
 
 def ids(rows: int = 3) -> dict[str, torch.Tensor]:
@@ -68,7 +73,36 @@ def test_a_tokenizer_that_is_gone_is_forgotten():
     for _ in range(5):
         whence.load((module, tokenizer()))
         gc.collect()
-    assert len(findings._known[module]) == 1
+    assert len(ways(module)) == 1
+
+
+def test_names_of_classes_are_no_other_way_to_read_it():
+    module = build("sequence-classification", "bert").model
+    for n in range(3):
+        whence.load(module, labels=[f"{n}", "b", "c"])
+    assert len(ways(module)) == 1
+
+
+def test_a_state_that_is_forgotten_takes_its_own_recordings_alone():
+    found, module = findings.Findings(), build("sequence-classification", "bert").model
+    numbers = []
+    for flag in range(findings.STATES + 1):
+        module.flag = flag
+        numbers.append(found.at(state_of(module)).number)
+        found.recordings.keep((numbers[-1], "all else"), 1, None)
+        found.recordings.due((numbers[-1], "something else"), 1)
+    assert [held[0] for held, _ in found.recordings._made] == numbers[1:]
+    assert [held[0] for held in found.recordings._wanted] == numbers[1:]
+
+
+def test_what_a_pass_made_of_a_model_is_that_model():
+    found, module = findings.Findings(), build("sequence-classification", "bert").model
+    first = found.at(state_of(module))
+    first.facts["padding"] = "changes nothing"
+    module.count = 1
+    second = found.at(state_of(module), first)
+    assert second.number != first.number
+    assert second.facts["padding"] == "changes nothing"
 
 
 def test_recordings_of_a_module_are_played_again_and_do_not_keep_it(monkeypatch):

@@ -240,6 +240,71 @@ def test_what_was_predicted_is_told_while_the_device_goes_back(played, monkeypat
     assert order == ["predictions", "read"]
 
 
+class Growing(nn.Module):
+    """Makes its table of positions anew when a longer text comes, as models with angles do."""
+
+    def __init__(self):
+        super().__init__()
+        self.words, self.out = nn.Embedding(99, 4), nn.Linear(4, 2)
+        self.register_buffer("places", torch.zeros(0, 4), persistent=False)
+
+    def forward(self, input_ids):
+        count = input_ids.shape[1]
+        if len(self.places) < count:
+            self.places = torch.sin(torch.arange(count)[:, None] / torch.arange(1, 5))
+        return self.out((self.words(input_ids) + self.places[:count]).sum(1))
+
+
+def test_a_table_that_a_pass_replaced_is_read_no_more(played):
+    """Within one call, too: a recording knows where the table was, and a longer text has put another in its place."""
+    model = whence.load(Growing().eval())
+    counts = []
+    for length in (8, 8, 8, 8, 30, 8):
+        before = len(played)
+        examples, _ = model.encode({"input_ids": torch.randint(5, 90, (1, length))})
+        explain_examples(model, as_method("lrp"), examples)
+        counts.append(len(played) - before)
+    assert counts == [0, 1, 1, 1, 0, 0]  # the second is compared; after the longer one all begins anew
+
+
+def test_what_becomes_another_model_in_every_pass_is_never_recorded(played):
+    class Leaving(Growing):
+        def forward(self, input_ids):
+            self.seen = input_ids * 1
+            return super().forward(input_ids)
+
+    model = whence.load(Leaving().eval())
+    for _ in range(2):
+        whence.explain(model, {"input_ids": torch.randint(5, 90, (12, 8))}, batch_tokens=32)  # three batches
+    assert not played
+
+
+def test_a_target_of_many_terms_does_not_keep_others_from_being_played(played):
+    class Wide(Growing):
+        def __init__(self):
+            super().__init__()
+            self.out = nn.Linear(4, 40)
+
+    model, ids = whence.load(Wide().eval()), torch.randint(5, 90, (1, 8))
+    for target in (whence.contrast(0, *range(1, 30)),) * 4 + (0,) * 4:
+        whence.explain(model, {"input_ids": ids}, target=target)
+    assert len(model.recordings) == 1
+
+
+def test_a_size_that_failed_does_not_keep_smaller_ones_from_being_tried():
+    held = Recordings()
+    held.keep((0, "x"), 64, None)
+    assert [held.due((0, "x"), rows) for rows in (64, 2, 2)] == [0, 2, 2]
+
+
+def test_an_error_of_whatever_kind_is_no_error_of_the_explanation(played, monkeypatch):
+    monkeypatch.setattr(Tape, "record", lambda self, work: {}["nothing"])
+    model, ids = whence.load(build("sequence-classification", "bert").model), torch.randint(5, 90, (3, 9))
+    for _ in range(4):
+        assert len(whence.explain(model, {"input_ids": ids})) == 3
+    assert not played
+
+
 def test_a_function_as_target_is_computed(played):
     ids = {"input_ids": torch.randint(5, 90, (3, 9))}
     model = whence.load(build("sequence-classification", "bert").model)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from types import MethodType
 
+import numpy as np
 import pytest
 import torch
 from torch import nn
@@ -45,9 +46,13 @@ def set_weight(module):
     module.classifier.weight = nn.Parameter(module.classifier.weight.clone())
 
 
-def write_weight(module):
+def write(layer):
     with torch.no_grad():
-        module.classifier.weight.mul_(2)
+        layer.weight.mul_(2)
+
+
+def write_weight(module):
+    write(module.classifier)
 
 
 def add_buffer(module):
@@ -83,16 +88,47 @@ CHANGES = {
     "within the configuration": lambda module: module.config.id2label.update({0: "another"}),
     "a hook": lambda module: module.bert.register_forward_hook(lambda *given: None),
     "a hook before": lambda module: module.bert.register_forward_pre_hook(lambda *given: None),
+    "a hook on the way back": lambda module: module.bert.register_full_backward_hook(lambda *given: None),
+    "a hook before the way back": lambda module: module.bert.register_full_backward_pre_hook(lambda *given: None),
+    "a number of NumPy's": lambda module: setattr(module, "factor", np.float64(3)),
+    "a range": lambda module: setattr(module, "steps", range(3)),
 }
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
 def test_a_change_is_seen(module, change):
     module.scaling, module.adapters = {"default": 1.0}, ["one"]
+    module.factor, module.steps = np.float64(2), range(2)
     before = state_of(module)
     assert before == state_of(module)
+    module.factor = module.steps = None  # what comes next may lie in their place
     change(module)
     assert before.held != state_of(module).held
+
+
+class Own(nn.Parameter):
+    """A weight of a kind of its own."""
+
+
+@pytest.mark.parametrize("change", [lambda layer: layer.double(), write], ids=["moved", "written"])
+def test_weights_of_a_kind_of_their_own(change):
+    layer = nn.Linear(4, 2, bias=False).eval()
+    layer.weight = Own(layer.weight.detach())
+    before = state_of(layer)
+    assert before == state_of(layer)
+    change(layer)
+    assert type(layer.weight) is Own
+    assert before.held != state_of(layer).held
+
+
+def test_tables_that_are_not_saved_may_be_made_anew():
+    """As a model does that makes its angles longer with its texts."""
+    module = nn.Linear(4, 2).eval()
+    module.register_buffer("angles", torch.zeros(3), persistent=False)
+    before = state_of(module)
+    module.register_buffer("angles", torch.zeros(5), persistent=False)
+    assert before.held == state_of(module).held
+    assert before != state_of(module)
 
 
 def test_a_class_whose_forward_is_replaced(module, monkeypatch):
@@ -126,17 +162,19 @@ def test_an_explanation_changes_nothing(module, method):
     assert before == state_of(module)
 
 
-def test_others_at_work_change_nothing(module):
+@pytest.mark.parametrize("plain", ["sdpa", "eager"])
+def test_others_at_work_change_nothing(module, plain, monkeypatch):
     """Hooks of ours, and attention that torch does for a while, are of whoever put them there."""
+    monkeypatch.setattr(type(module), "_supports_sdpa", plain == "sdpa")
     module.config._attn_implementation = "flash_attention_2"
     before = state_of(module)
     with in_the_open(module), planned("recompute"), held(module):
-        assert module.config._attn_implementation == "sdpa"
+        assert module.config._attn_implementation == plain
         assert any(part._forward_hooks for part in module.modules())
         assert before == state_of(module)
 
 
-@pytest.mark.parametrize("what", ["hook", "pre-hook", "hook on all modules", "forward"])
+@pytest.mark.parametrize("what", ["hook", "pre-hook", "backward hook", "hook on all modules", "forward"])
 def test_functions_of_others_are_named(what, module):
     """A pass that is played would not call them."""
     assert not state_of(module).open
@@ -146,6 +184,7 @@ def test_functions_of_others_are_named(what, module):
         add = {
             "hook": module.bert.register_forward_hook,
             "pre-hook": module.bert.register_forward_pre_hook,
+            "backward hook": module.bert.register_full_backward_hook,
             "hook on all modules": nn.modules.module.register_module_forward_hook,
         }[what]
         handle = add(lambda *given: None)

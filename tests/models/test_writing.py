@@ -392,6 +392,18 @@ def test_a_head_that_counts_its_rows_is_given_all_of_them():
     assert exp.target_score == pytest.approx(float(module(ids)["logits"][0, -1, 70]), abs=1e-4)
 
 
+def test_a_batch_that_was_made_before_another_thread_looked():
+    """The head is known, though the model has been seen as another since."""
+    module = Plain(small.llama()).eval()
+    model = whence.load((module, small.sentencepiece()), task="text-generation")
+    (example,), _ = model.encode("the film was a")
+    batch = model.narrowed(model.collate([example]), [whence.span()])
+    assert batch.kept == (example.count - 1,)
+    module.longest = 7
+    model.look()
+    assert model.forward(batch.inputs).logits.shape[1] == 1
+
+
 def test_what_is_written_goes_behind_another_prompt_that_ends_alike(lm):
     """Where prompt and text grew together, the prompt ends before its last token, and so must the other."""
     read = lambda text: lm.tokenizer(text, add_special_tokens=False)["input_ids"]

@@ -24,6 +24,7 @@ class Side:
 
     def __init__(self, light):
         self.may, self.is_up_now, self.is_closed, self.rows = threading.Event(), threading.Event(), False, []
+        self.is_dead = False
         self.made.append(self)
 
     def is_up(self):
@@ -65,6 +66,37 @@ def test_the_first_process_encodes_while_the_next_one_starts(sides):
     assert beside(rows) == ["0: a", "0: b", "1: c", "1: d"]
     beside.close()
     assert all(side.is_closed for side in sides)
+
+
+def test_no_process_takes_the_place_of_one_that_was_ended(sides, monkeypatch):
+    """A run that is given up ends the process that encodes for it, which to the thread that asked it looks like a
+    death."""
+    answering = threading.Event()
+
+    def answer(side):
+        answering.set()
+        wait_until(lambda: side.is_closed)
+        side.is_dead = True
+        return
+
+    monkeypatch.setattr(Side, "answer", answer)
+    beside, errors = encoding.Beside(lambda given: [], b"", 1), []
+    wait_until(lambda: sides)
+    sides[0].may.set()
+    assert beside.ready.wait(60)
+
+    def ask():
+        try:
+            beside([Row(0, "0", "a")])
+        except encoding.DiedError as error:
+            errors.append(error)
+
+    asking = threading.Thread(target=ask)
+    asking.start()
+    assert answering.wait(60)
+    beside.close()
+    asking.join(60)
+    assert len(sides) == len(errors) == 1
 
 
 def test_no_process_is_left_that_was_about_to_start(sides):

@@ -389,6 +389,17 @@ def test_one_side_with_any_method_and_several_texts(encoder):
     assert whence.explain(model, A, "occlusion", target=target).target_score == pytest.approx(alone.target_score)
 
 
+def test_the_other_side_is_embedded_anew_when_the_model_has_changed(encoder):
+    model = whence.load((copy.deepcopy(encoder[0]), encoder[1]), task="sentence-embedding")
+    target = whence.similar_to(B)
+    whence.explain(model, A, "gi", target=target)
+    with torch.no_grad():
+        for weight in model.module.parameters():
+            weight.add_(torch.randn_like(weight) / 3)
+    found, anew = (whence.explain(model, A, "gi", target=t).target_score for t in (target, whence.similar_to(B)))
+    assert found == pytest.approx(anew)
+
+
 @pytest.mark.parametrize("method", ["lrp", "attn_lrp"])
 def test_gated_encoders_go_side_by_side(method):
     """A backward pass that is differentiated itself overwrites nothing."""

@@ -31,6 +31,13 @@ ALIASES = {
     "idiv": "div",
     "rtruediv": "rdiv",
     "ipow": "pow",
+    "ifloordiv": "floor_divide",
+    "imod": "remainder",
+    "iand": "bitwise_and",
+    "ior": "bitwise_or",
+    "ixor": "bitwise_xor",
+    "ilshift": "bitwise_left_shift",
+    "irshift": "bitwise_right_shift",
     "rmatmul": "matmul",
     "concat": "cat",
     "concatenate": "cat",
@@ -57,6 +64,10 @@ ALIASES = {
     "float_power": "pow",
 }
 OPERATORS = ("OpOverloadPacket", "OpOverload")
+WRITE = {"setitem"} | {
+    f"i{name}" for name in "add sub mul truediv div floordiv mod pow and or xor lshift rshift".split()
+}
+"""What `x[0] = y`, `x += y` and their like are called."""
 
 
 class Name(NamedTuple):
@@ -81,7 +92,7 @@ def name_of(func: Callable[..., Any]) -> Name:
         home = (getattr(func, "__module__", None) or "torch").split(".")[0]
     if raw.startswith("__") and raw.endswith("__"):
         bare = raw.strip("_")
-        inplace = bare in {"setitem", "iadd", "isub", "imul", "itruediv", "idiv", "ipow"}
+        inplace = bare in WRITE
     else:
         bare = raw.removesuffix("_") if not raw.startswith("_") else raw
         inplace = bare != raw

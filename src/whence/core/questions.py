@@ -29,12 +29,13 @@ __all__ = ["Questions"]
 
 SETTLED = "_whence_settled"
 OF_SHAPES = frozenset(
-    "data_ptr dim element_size get get_device hash is_complex is_contiguous is_floating_point is_inference is_pinned "
+    "dim element_size get get_device hash is_complex is_contiguous is_floating_point is_inference is_pinned "
     "is_same_size is_signed is_tensor len ndimension nelement numel set size storage_offset stride type".split()
 )
 """Functions that say how a tensor lies in memory, and nothing of what it holds."""
-WAITS = frozenset("argwhere bincount cpu masked_select nonzero unique unique_consecutive".split())
-"""Functions that give tensors and have Python wait: of a size that a tensor decides, or in another place."""
+WAITS = frozenset("argwhere bincount cpu data_ptr masked_select nonzero unique unique_consecutive".split())
+"""Functions that have Python wait: they give tensors of a size that a tensor decides, or in another place. And a kernel
+that is told where a tensor lies may write there, unseen."""
 MADE_OF_SIZES = frozenset("arange eye full linspace ones tril_indices triu_indices zeros".split())
 LIKE = frozenset("full_like new_full new_ones new_zeros ones_like zeros_like".split())
 """These look at the size of their first tensor, and not at what it holds."""
@@ -94,21 +95,21 @@ class _Listening(TorchFunctionMode):
         self, func: Callable[..., Any], types: Any, args: tuple[Any, ...] = (), kwargs: dict[str, Any] | None = None
     ) -> Any:
         kwargs = kwargs or {}
-        name, inplace = name_of(func)
+        name = name_of(func).name
         held = list(tensors_in(args, kwargs))
         settled = all(hasattr(t, SETTLED) for t in held[name in LIKE :])
         answer = self.asked(func, settled) if held else None
         if answer is not None:
             return answer[0]
-        writes = inplace or "out" in kwargs
-        if writes and not settled and any(hasattr(t, SETTLED) for t in held):
-            self.said(func, False, None)  # what one tensor holds may be seen through another: from here on nobody knows
+        written = [] if settled else [(t, t._version) for t in held if hasattr(t, SETTLED)]
         out = func(*args, **kwargs)
+        if written and (name == "set" or any(t._version != before for t, before in written)):
+            self.said(func, False, None)  # what one tensor holds may be seen through another: from here on nobody knows
         if held and (name in WAITS or (_in_python(out) and name not in OF_SHAPES)):
             self.said(func, settled and name not in WAITS, out)
         elif settled and name not in RANDOM and (held or name in MADE_OF_SIZES):
             for made in out if isinstance(out, (tuple, list)) else (out,):
-                if isinstance(made, Tensor):
+                if isinstance(made, Tensor) and not made.is_inference():  # nobody counts how often those are written
                     setattr(made, SETTLED, True)
         return out
 

@@ -40,7 +40,7 @@ from whence.core.questions import Questions
 from whence.core.recipe import Recipe
 from whence.core.rules import table
 
-__all__ = ["Aim", "CannotRecord", "Guess", "Recording", "Recordings", "Tape", "even_length", "even_rows"]
+__all__ = ["Aim", "CannotRecord", "Guess", "Recording", "Recordings", "Tape", "even_length", "even_rows", "slots_for"]
 
 DEVICES = ("cuda",)
 """Where passes are recorded."""
@@ -74,6 +74,15 @@ def even_rows(rows: int) -> int:
     """
     power = 1 << max(0, (rows - 1).bit_length() - 1)
     return rows if rows <= 2 else power * 3 // 2 if rows <= power * 3 // 2 else power * 2
+
+
+def slots_for(examples: int) -> int:
+    """Terms of targets that fit into a recording of so many rows."""
+    return max(16, SLOTS * even_rows(examples))
+
+
+_one_at_a_time = threading.Lock()
+"""While one stream is recorded, nobody may wait for the whole device, as whoever begins to record does."""
 
 
 class CannotRecord(Exception):
@@ -185,13 +194,13 @@ class Recording:
         }
         self.batch = Batch(held, batch.sources)
         device = next(v.device for v in held.values() if isinstance(v, Tensor))
-        slots = max(16, SLOTS * self.examples)
+        slots = slots_for(self.examples)
         self._marks = torch.zeros(3, slots, dtype=torch.long, device=device)
         """Output, element and example of each term."""
         self._weights = torch.zeros(slots, dtype=torch.float32, device=device)
         self._ones = (torch.arange(slots, device=device) < self.examples).float()
         self._questions = Questions()
-        with planned("keep"), torch.inference_mode(False):
+        with planned("keep"), torch.inference_mode(False), _one_at_a_time:
             tape.rehearse(self._whole)
             try:
                 self._play_there = tape.record(self._once_more)
@@ -296,7 +305,11 @@ class Recording:
                 self._aim(guess)
                 self._play_back()
             arrived()
-            aims = list(choose(outputs))
+            try:
+                aims = list(choose(outputs))
+            except BaseException:
+                self.tape.mark()  # whoever fills the buffers next waits for the backward pass that was guessed
+                raise
             if elements is not None:
                 guess = [Aim(0, element, n, 1.0) for n, element in enumerate(elements.tolist())]
             if guess != aims:
@@ -373,14 +386,18 @@ class _Wanted:
         return self
 
 
+Key = tuple[Hashable, ...]
+"""The number of the state that the model was in, and all else that a recording holds for, but the number of rows."""
+
+
 class Recordings:
     """The recordings of one model: few, and made for what comes often."""
 
     def __init__(self) -> None:
         self.lock = threading.RLock()
         """Of whoever plays: buffers are filled and read by one at a time."""
-        self._made: OrderedDict[tuple[Hashable, int], Recording | None] = OrderedDict()
-        self._wanted: defaultdict[Hashable, _Wanted] = defaultdict(_Wanted)
+        self._made: OrderedDict[tuple[Key, int], Recording | None] = OrderedDict()
+        self._wanted: defaultdict[Key, _Wanted] = defaultdict(_Wanted)
         self._tape: Tape | None = None
         self.too_many: float = float("inf")
         """Tokens of a pass that did not fit into what they may hold."""
@@ -388,8 +405,8 @@ class Recordings:
     def __reduce__(self) -> Any:
         return Recordings, ()  # they belong to a device and a process
 
-    def find(self, key: Hashable, rows: int) -> Recording | None:
-        """The smallest recording with room for so many rows. The key names all that a recording holds for but these.
+    def find(self, key: Key, rows: int) -> Recording | None:
+        """The smallest recording with room for so many rows.
 
         None now and then where it is much too large: the pass is computed once, and a smaller one may be recorded.
         """
@@ -408,7 +425,7 @@ class Recordings:
         self._made.move_to_end((key, min(fits)))
         return self._made[key, min(fits)]
 
-    def due(self, key: Hashable, rows: int) -> int:
+    def due(self, key: Key, rows: int) -> int:
         """For how many rows a pass that was computed is to be recorded: the most that were seen, if often enough.
 
         0 where it was not, or was tried before.
@@ -416,14 +433,15 @@ class Recordings:
         if len(self._wanted) > 100 * MOST:  # a model that is another one every time
             self._wanted.clear()
         wanted = self._wanted[key].add(rows, 1)
-        return wanted.rows if wanted.often >= OFTEN and (key, even_rows(wanted.rows)) not in self._made else 0
+        tried = (size for size in (wanted.rows, rows) if (key, even_rows(size)) not in self._made)
+        return next(tried, 0) if wanted.often >= OFTEN else 0
 
     def tape(self, device: torch.device) -> Tape:
         if self._tape is None:
             self._tape = CudaTape() if device.type == "cuda" else Tape()
         return self._tape
 
-    def keep(self, key: Hashable, rows: int, recording: Recording | None) -> None:
+    def keep(self, key: Key, rows: int, recording: Recording | None) -> None:
         """Remember a recording, or that there can be none."""
         self._wanted.pop(key, None)
         self._made[key, even_rows(rows)] = recording
@@ -432,6 +450,16 @@ class Recordings:
 
     def __len__(self) -> int:
         return sum(recording is not None for recording in self._made.values())
+
+    def forget(self, number: int) -> None:
+        """Drop what belongs to a state that the model is in no more: keys begin with its number."""
+        with self.lock:
+            for held, rows in [place for place in self._made if place[0][0] == number]:
+                del self._made[held, rows]
+            for key in [key for key in self._wanted if key[0] == number]:
+                del self._wanted[key]
+            if not len(self):
+                self._tape = None
 
     def clear(self) -> None:
         """Give their memory back."""

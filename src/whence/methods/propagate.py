@@ -143,7 +143,7 @@ class Propagate(AbstractMethod):
         scores = TargetScores(model, batch, targets)
         done = propagate(model.forward, batch, target=scores, recipe=self.resolved(), receipt=self.booked, at=self.at)
         if self.at == "word":
-            player.learn(done)
+            player.learn(done, scores.terms)
         return Pass(done.outputs, scores.names, lambda: done)
 
     def _receipts(
@@ -267,7 +267,7 @@ def unit_of(model: AbstractAdapter) -> float:
 
 def _widest(model: AbstractAdapter) -> int:
     """How many numbers a product of the model adds up, at most."""
-    return max((p.shape[1] for p in model.module.parameters() if p.dim() > 1), default=2)
+    return max((p.shape[1:].numel() for p in model.module.parameters() if p.dim() > 1), default=2)
 
 
 def receipts_of(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:

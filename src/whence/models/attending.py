@@ -13,7 +13,7 @@ from typing import Any
 
 from torch import nn
 
-__all__ = ["SEEN", "hidden_attention", "in_the_open"]
+__all__ = ["hidden_attention", "in_the_open", "own_setting"]
 
 SEEN = (None, "", "eager", "sdpa")
 """Settings of a model under which torch attends."""
@@ -33,6 +33,12 @@ def hidden_attention(config: Any) -> str | None:
     change = _changed.get(id(config))
     names = [name for _, name in change.saved] if change else [_name(c) for c in _configs(config)]
     return next((str(name) for name in names if name not in SEEN), None)
+
+
+def own_setting(config: Any) -> Any:
+    """Which attention a configuration names, or named before it was changed for an explanation under way."""
+    changes = [pair for change in list(_changed.values()) for pair in change.saved]
+    return next((name for held, name in changes if held is config), _name(config))
 
 
 @contextmanager
@@ -55,8 +61,9 @@ def in_the_open(module: nn.Module) -> Iterator[None]:
             if change is not None:
                 change.users -= 1
                 if change.users == 0:
-                    for held, name in _changed.pop(id(config)).saved:
+                    for held, name in change.saved:
                         held._attn_implementation = name
+                    del _changed[id(config)]
 
 
 def _name(config: Any) -> Any:

@@ -17,12 +17,8 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence import cancel
-from whence.core import memory
-from whence.core.packed import unpacked
 from whence.errors import InputError, ModelError
 from whence.models.adapter import AbstractAdapter
-from whence.models.attending import in_the_open
 from whence.models.batching import batches, budget_of
 from whence.models.choosing import ImageMatcher
 from whence.models.example import Example, ExampleBatch
@@ -69,8 +65,10 @@ class SimilarTo:
 
     other: Any
     measure: Measure | None = None
-    made: WeakKeyDictionary[Embeds, Custom] = field(default_factory=WeakKeyDictionary, compare=False, repr=False)
-    """The function for each model that was asked: one for all inputs, so that they stand in one batch."""
+    made: WeakKeyDictionary[Embeds, tuple[int, Custom]] = field(
+        default_factory=WeakKeyDictionary, compare=False, repr=False
+    )
+    """The function for each model that was asked, as it was then. One for all inputs: they stand in one batch."""
 
     def __reduce__(self) -> tuple[Any, ...]:
         return SimilarTo, (self.other, self.measure)  # another process has other models
@@ -141,9 +139,10 @@ class Embeds(AbstractAdapter):
 
     def target(self, choice: Any) -> AbstractTarget:
         if isinstance(choice, SimilarTo):
-            if self not in choice.made:
-                choice.made[self] = self._similar(choice)
-            return choice.made[self]
+            number, made = choice.made.get(self, (None, None))
+            if made is None or number != self.known.number:
+                number, made = choice.made[self] = self.known.number, self._similar(choice)
+            return made
         if isinstance(choice, (int, np.integer)) and not isinstance(choice, bool):
             number = int(choice)
             if not 0 <= number < self.dimensions:
@@ -266,8 +265,7 @@ class _Tower(Embeds):
         return (PictureSide if is_picture(item) else TextSide)(self.matcher)
 
     def forward(self, inputs: dict[str, Any]) -> Any:
-        cancel.check()
-        with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
+        with self.running():
             found = getattr(self.module, self.feature)(**inputs)
         return {EMBEDDING: found if isinstance(found, Tensor) else field_of(found, "pooler_output")}
 

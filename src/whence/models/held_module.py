@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import copy
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from functools import cached_property
 from typing import Any, ClassVar, Self
 
@@ -42,6 +43,8 @@ class HeldModule:
         """Begin with what was found out before."""
         self._findings: Findings = found
         self._known: Known | None = None
+        self._passes = 0
+        """That were made when it was looked at last."""
 
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_known": None}  # a copy looks for itself
@@ -49,14 +52,24 @@ class HeldModule:
     def look(self) -> None:
         """See what the model is by now: what was found out when it was another does not count."""
         self.check_training()
-        self._known = self._findings.at(state_of(self.module))
+        self._see(None)
+
+    def look_again(self) -> Known:
+        """See what passes have left of the model since it was looked at. It is the same model, and may have put other
+        tensors in the place of those that recordings read."""
+        if self._passes != self._findings.passes.count:
+            self._see(self.known)
+        return self.known
+
+    def _see(self, before: Known | None) -> Known:
+        self._passes = self._findings.passes.count  # a pass that ends meanwhile has it looked at again
+        self._known = self._findings.at(state_of(self.module), before)
+        return self._known
 
     @property
     def known(self) -> Known:
         """What is known of the model as it was when it was looked at."""
-        if self._known is None:
-            self._known = self._findings.at(state_of(self.module))
-        return self._known
+        return self._known or self._see(None)
 
     @property
     def recordings(self) -> Recordings:
@@ -107,10 +120,23 @@ class HeldModule:
 
     def forward(self, inputs: dict[str, Any]) -> Any:
         """The model's outputs. Caches are off: they would keep state between layers that no gradient passes."""
-        cancel.check()
         extra = {"use_cache": False} if "use_cache" in self._accepted else {}
-        with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
+        with self.running():
             return self.module(**inputs, **extra)
+
+    @contextmanager
+    def running(self) -> Iterator[None]:
+        """While the module runs in a pass, which may leave it another than it was."""
+        cancel.check()
+        try:
+            with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
+                yield
+        finally:
+            self.ran()
+
+    def ran(self) -> None:
+        """The module was run, and may be another than it was."""
+        self._findings.passes.count += 1
 
     def run(self, batch: ExampleBatch) -> Any:
         """The outputs for a batch, as the model is."""

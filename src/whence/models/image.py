@@ -12,10 +12,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence import cancel
-from whence.core import memory
 from whence.core.batch import Source
-from whence.core.packed import unpacked
 from whence.errors import InputError, OptionError, nearest
 from whence.models.adapter import AbstractAdapter, Companion, Kind
 from whence.models.encoded import EncodedRow, encoded_rows
@@ -96,8 +93,7 @@ class AbstractImageReader(AbstractAdapter):
     def forward(self, inputs: dict[str, Any]) -> Any:
         if PIXELS in self._accepted:
             return super().forward(inputs)
-        cancel.check()
-        with unpacked(self.module), memory.held(self.module):
+        with self.running():
             return self.module(inputs[PIXELS])
 
     def _tensor(self, row: EncodedRow) -> Example:

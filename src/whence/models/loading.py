@@ -223,7 +223,7 @@ def _adapter(module: nn.Module, companion: Any, task: str | None, options: dict[
 
 def _again(made: AbstractAdapter, companion: Any, options: dict[str, Any]) -> AbstractAdapter:
     """What is in memory may have been passed before."""
-    made.begin_with(findings_of(made.module, companion, (type(made), repr(options))))
+    made.begin_with(findings_of(made.module, companion, (type(made), options.get("cell"))))
     return made
 
 

@@ -11,13 +11,10 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from whence import cancel
 from whence.core.batch import FeatureKind, Source
-from whence.core.packed import unpacked
 from whence.data.frames import is_frame, names_of, values_of
 from whence.errors import InputError
 from whence.models.adapter import AbstractAdapter, Kind
-from whence.models.attending import in_the_open
 from whence.models.example import Example, Features
 from whence.models.padding import Beside
 from whence.models.targets import field_of
@@ -165,8 +162,7 @@ class PlainModule(AbstractAdapter):
         return replace(example, inputs=inputs)
 
     def forward(self, inputs: dict[str, Any]) -> Any:
-        cancel.check()
-        with in_the_open(self.module), unpacked(self.module):
+        with self.running():
             if set(inputs) == {ALONE} and next(iter(inspect.signature(self.module.forward).parameters), "") != ALONE:
                 return self.module(inputs[ALONE])
             return self.module(**inputs)

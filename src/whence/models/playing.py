@@ -5,7 +5,7 @@ A recording is used only when it gave, for a batch it was not made from, what th
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields, replace
 from math import prod
 from typing import Any, NamedTuple
@@ -16,8 +16,7 @@ from torch import Tensor
 from whence.core.memory import current
 from whence.core.propagation import Propagation, Receipt
 from whence.core.recipe import Recipe
-from whence.core.recording import Aim, CannotRecord, Guess, Recording
-from whence.errors import WhenceError
+from whence.core.recording import Aim, CannotRecord, Guess, Key, Recording, slots_for
 from whence.models.adapter import AbstractAdapter
 from whence.models.asking import TargetScores
 from whence.models.example import Example, ExampleBatch
@@ -71,6 +70,7 @@ class Player:
     ):
         self.model, self.batch, self.recipe, self.receipt = model, batch, recipe, receipt
         self.scores = TargetScores(model, batch, targets)
+        self._known = model.known
         self.takes_part = may_play(model, batch.rows, targets) and not batch.looked_up
 
     def play(self) -> Pass | None:
@@ -78,8 +78,9 @@ class Player:
         recordings = self.model.recordings
         if not self.takes_part:
             return None
-        keyed = [(inputs, self._key(inputs)) for inputs in self._variants()]
         with recordings.lock:
+            self._known = self.model.look_again()
+            keyed = [(inputs, self._key(inputs)) for inputs in self._variants()]
             fits = ((inputs, recordings.find(key, self.batch.examples)) for inputs, key in keyed)
             inputs, recording = next((both for both in fits if both[1] is not None), ({}, None))
             if recording is None:
@@ -89,15 +90,19 @@ class Player:
             except CannotRecord:
                 return None
 
-    def learn(self, computed: Propagation) -> None:
-        """Record a pass of this size if it comes often, and compare it with what was computed."""
+    def learn(self, computed: Propagation, terms: Sequence[Sequence[Term]]) -> None:
+        """Record a pass of this size if it comes often, and compare it with what was computed for these terms."""
         recordings = self.model.recordings
         if not self.takes_part or self._tokens >= recordings.too_many:
             return
         with recordings.lock:
+            if self.model.look_again() is not self._known:  # it left another model, which a recording would not do
+                return
             variants = self._variants()
             rows = recordings.due(self._key(variants[0]), self.batch.examples)
-            for inputs in variants if rows else ():
+            if not rows or not self._fits(computed, terms, rows):
+                return
+            for inputs in variants:
                 recording = self._recorded(inputs, computed, rows)
                 recordings.keep(self._key(inputs), rows, recording)
                 if recording is not None:
@@ -105,21 +110,28 @@ class Player:
 
     # -- inside ----------------------------------------------------------------------------------------------
 
+    def _fits(self, computed: Propagation, terms: Sequence[Sequence[Term]], rows: int) -> bool:
+        """Whether a recording for so many rows can be asked for these terms."""
+        try:
+            shapes = [tuple(field_of(computed.outputs, field).shape) for field in self.model.fields]
+            return len(self._aims(terms, shapes)) <= slots_for(rows)
+        except CannotRecord:
+            return False
+
     def _variants(self) -> list[dict[str, Any]]:
         """The inputs without a mask that masks nothing, for which models have quicker kernels; and as they are."""
         whole = {s.mask for s in self.batch.sources if s.name not in self.batch.places}
         light = {name: value for name, value in self.batch.inputs.items() if name not in whole}
         return [light, self.batch.inputs] if len(light) < len(self.batch.inputs) else [light]
 
-    def _key(self, inputs: dict[str, Any]) -> Hashable:
-        """All that a recording holds for, but the number of rows."""
+    def _key(self, inputs: dict[str, Any]) -> Key:
         rows, shapes = self._by_example, []
         for name, value in sorted(inputs.items()):
             shape = (tuple(value.shape[name in rows :]), value.dtype) if isinstance(value, Tensor) else repr(value)
             shapes.append((name, shape))
         chosen = (getattr(self.recipe, f.name) for f in fields(self.recipe))
         recipe = tuple(frozenset(value.items()) if isinstance(value, Mapping) else value for value in chosen)
-        return recipe, self.receipt, tuple(shapes), self.model.known.number, torch.is_autocast_enabled("cuda")
+        return self._known.number, recipe, self.receipt, tuple(shapes), torch.is_autocast_enabled("cuda")
 
     @property
     def _by_example(self) -> frozenset[str]:
@@ -145,8 +157,8 @@ class Player:
                 rows,
             )
             played = self._played(recording, inputs).read()
-        except (CannotRecord, WhenceError, RuntimeError, TypeError, ValueError, AssertionError, AttributeError):
-            return None  # whatever stood in the way, computing goes on as it did
+        except Exception:  # whatever stood in the way, computing goes on as it did
+            return None
         if tape.held() > max(before, SHARE * _whole(model.device)):
             recordings.too_many = self._tokens / self.batch.examples * rows
             if not len(recordings):

@@ -51,7 +51,7 @@ class AbstractSeer(AbstractImageReader):
     @property
     def fields(self) -> tuple[str, ...]:  # type: ignore[override]
         """The outputs that targets read."""
-        return self.known.facts.get("fields") or self.forms[0]
+        return self.known.facts.get("fields") or self._findings.last("fields") or self.forms[0]
 
     def predictions(self, outputs: Any, batch: ExampleBatch) -> list[Prediction]:
         outputs = self.brought_home(outputs)

@@ -8,12 +8,8 @@ from typing import Any
 
 from torch import nn
 
-from whence import cancel
-from whence.core import memory
-from whence.core.packed import unpacked
 from whence.errors import InputError, ModelError
 from whence.extras import need
-from whence.models.attending import in_the_open
 from whence.models.embedding import ADVICE, Embeds
 from whence.models.example import Example
 from whence.models.inspecting import accepted_by, modules_in
@@ -71,8 +67,7 @@ class SentenceEmbedder(Embeds, TextAdapter):
         return self.prompt + text if text.strip() else text
 
     def forward(self, inputs: dict[str, Any]) -> Any:
-        cancel.check()
-        with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
+        with self.running():
             return self.module(dict(inputs))
 
     @property

@@ -1,20 +1,22 @@
 """What a module is at one moment: what was found out about it holds for as long as this stays the same.
 
-What can't be seen: numbers written through `.data`, objects of other classes that change within, and what functions
-read from elsewhere.
+What can't be seen: numbers written through `.data`, objects of other classes that change within, long lists of settings
+that are written into, and what functions read from elsewhere.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from contextlib import suppress
 from inspect import getattr_static
 from typing import Any, NamedTuple
 from weakref import ref
 
+import numpy as np
 import torch
 from torch import Tensor, nn
 
-from whence.models.attending import SEEN
+from whence.models.attending import own_setting
 from whence.models.inspecting import modules_in
 
 __all__ = ["State", "state_of"]
@@ -23,7 +25,7 @@ PLAIN = frozenset({bool, int, float, complex, str, bytes, type(None), torch.dtyp
 """What a setting is, where it is one value."""
 TORCHS = frozenset(vars(nn.Module()))
 """What every module holds, and no setting of its own is. Its mode is looked at by `check_training`."""
-HOOKS = ("_forward_hooks", "_forward_pre_hooks")
+HOOKS = ("_forward_hooks", "_forward_pre_hooks", "_backward_hooks", "_backward_pre_hooks")
 EVERYWHERE = [getattr(nn.modules.module, f"_global{name}") for name in HOOKS]
 KNOWN = ("whence.", "torch.", "transformers.")
 """Whose functions do the same every time. Ours come and go with every pass, and mind their own threads."""
@@ -39,14 +41,16 @@ class State(NamedTuple):
     held: list[Any]
     """Its parts, weights, settings and hooks."""
     loose: list[Any]
-    """Tensors that are neither weights nor buffers. Some models leave such behind in every pass: what was found out
-    holds all the same, and recordings do not."""
+    """Tensors that are neither weights nor saved with them. Some models leave such behind in every pass, or make them
+    anew: what was found out holds all the same, and recordings do not."""
     open: bool
     """Whether functions of others run in it, as hooks or in place of its own: played passes would not call them."""
 
 
 class _Same:
-    """Equal to what stands for the same object, and to nothing else; it does not keep the object alive."""
+    """Equal to what stands for the same object, and to nothing else. It does not keep the object alive, unless nothing
+    can point at it weakly: a number of NumPy's, a range. A list might hold the model, and goes by its place in memory.
+    """
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -54,7 +58,8 @@ class _Same:
         try:
             self.to: Any = ref(held)
         except TypeError:
-            self.to = lambda: None
+            kept = None if isinstance(held, (list, tuple, dict)) else held
+            self.to = lambda: kept
         self.number = id(held)
 
     def __eq__(self, other: object) -> bool:
@@ -87,10 +92,11 @@ def state_of(module: nn.Module) -> State:
             if own[where] and (theirs := [n for n, hook in list(own[where].items()) if not _is_known(hook)]):
                 held.append((where, theirs))
                 is_open = True
+        passing = own.get("_non_persistent_buffers_set", ())
         for tensors in (own.get("_parameters"), own.get("_buffers")):
-            if tensors is not None:
-                for name, value in tensors.items():
-                    held += (name, None) if value is None else _numbers(value)
+            for name, value in list((tensors or {}).items()):
+                numbers = None if value is None else _numbers(value)
+                (loose if name in passing else held).append((name, numbers))
         if "_parameters" not in own:  # compiled
             held += [_numbers(value) for value in (*part.parameters(recurse=False), *part.buffers(recurse=False))]
     held += [_Same(getattr_static(kind, "forward", None)) for kind in kinds]
@@ -111,9 +117,10 @@ def _is_known(function: Any) -> bool:
 
 def _numbers(value: Tensor) -> tuple[Any, ...]:
     """Where the numbers of a tensor lie, in which order, and how often they were written."""
-    if type(value) not in (Tensor, nn.Parameter):  # those of other kinds may be nowhere, or have no shape yet
-        return (_Same(value),)
-    return value.data_ptr(), value.dtype, value.shape, value.stride(), _written(value)
+    numbers: tuple[Any, ...] = ()
+    with suppress(Exception):  # those of other kinds may lie nowhere, or have no shape yet
+        numbers = value.data_ptr(), value.dtype, value.shape, value.stride(), _written(value)
+    return numbers if type(value) in (Tensor, nn.Parameter) else (_Same(value), *numbers)
 
 
 def _written(value: Tensor) -> int:
@@ -122,23 +129,23 @@ def _written(value: Tensor) -> int:
 
 def _said(value: Any, deep: int = DEEP) -> Any:
     """Something that is equal as long as the value says the same."""
-    if type(value) in PLAIN:
+    if type(value) in PLAIN or isinstance(value, np.generic):
         return value
     if isinstance(value, Tensor):
         return _Same(value), _written(value)
     if isinstance(value, (list, tuple, set, frozenset, Mapping)) and deep and len(value) <= MANY:
         if isinstance(value, Mapping):
-            return [(_said(key, 0), _said(v, deep - 1)) for key, v in value.items()]
-        return [_said(v, deep - 1) for v in value]
+            return [(_said(key, 0), _said(v, deep - 1)) for key, v in list(value.items())]
+        return [_said(v, deep - 1) for v in list(value)]
     return _Same(value)
 
 
 def _settings(config: Any, deep: int = DEEP) -> list[Any]:
-    """What a configuration says, and those within it. Attention that can't be seen into counts as what stands in for
-    it while a model is explained."""
-    held: list[Any] = []
+    """What a configuration says, and those within it: the attention that was chosen, and not what stands in for it
+    while somebody explains."""
+    held: list[Any] = [own_setting(config)]
     for name, value in list(vars(config).items()):
-        within = hasattr(value, "to_dict") and hasattr(value, "__dict__") and deep
-        hides = name.startswith("_attn_implementation") and value not in SEEN
-        held += name, "sdpa" if hides else _settings(value, deep - 1) if within else _said(value)
+        if not name.startswith("_attn_implementation"):
+            within = hasattr(value, "to_dict") and hasattr(value, "__dict__") and deep
+            held += name, _settings(value, deep - 1) if within else _said(value)
     return held

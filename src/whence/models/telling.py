@@ -91,6 +91,7 @@ class Seq2SeqLM(LanguageModel):
         with writing_options(generate, self.tokenizer) as options:
             ids = source.inputs[IDS.name][None].to(self.device)
             out = self.generator.generate(input_ids=ids, attention_mask=self._mask(source.inputs, ids), **options)
+        self.ran()
         return [int(i) for i in out[0, 1:]]
 
     def _start(self) -> int:
@@ -173,6 +174,7 @@ class Telling(Seq2SeqLM):
         with writing_options(generate, self.tokenizer) as options:
             # not Whisper's own: it looks at a sound in pieces, and keeps to itself how it began
             out = GenerationMixin.generate(self.generator, **given, decoder_input_ids=begun, **options)
+        self.ran()
         chosen = [int(i) for i in out[0, len(start) :]]
         ends = getattr(getattr(self.module, "generation_config", None), "eos_token_id", None)
         ends = set(ends) if isinstance(ends, (list, tuple)) else {ends}

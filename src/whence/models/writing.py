@@ -151,7 +151,8 @@ class LanguageModel(TextAdapter):
         if rows is None or KEEP in self._accepted:
             return super().forward(inputs)
         rest = {name: value for name, value in inputs.items() if name != KEEP}
-        with self.known.facts[HEAD].given(rows, rest[self.follows or IDS.name].shape[1]):
+        head: Head = self.known.facts.get(HEAD) or self._findings.last(HEAD)
+        with head.given(rows, rest[self.follows or IDS.name].shape[1]):
             return super().forward(rest)
 
     def _head(self, batch: ExampleBatch) -> Head | None:
@@ -401,6 +402,7 @@ class CausalLM(LanguageModel):
         with writing_options(generate, self.tokenizer) as options:
             begun = self.to_go_on_from(prompt)
             out = self.generator.generate(**begun, pad_token_id=self.fill()[IDS.name], **options)
+        self.ran()
         return [int(i) for i in out[0, begun[IDS.name].shape[1] :]]
 
     def to_go_on_from(self, prompt: Example) -> dict[str, Any]:

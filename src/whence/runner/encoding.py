@@ -132,6 +132,8 @@ class Beside:
             if not side.is_up():  # it ended before: rows are encoded by those that are up, or here
                 return
             with self._starting:
+                if self._is_closed:
+                    return
                 self.sides.append(side)
                 self._begun = None
             self.ready.set()
@@ -160,13 +162,20 @@ class Beside:
     def _alone(self, n: int, row: Row) -> list[Encoded]:
         for _ in range(TRIES):
             if self.sides[n].is_dead:
-                self.sides[n].close()
-                self.sides[n] = _Side(self.light)
-                if not self.sides[n].is_up():
-                    raise ModelError("the process that encodes rows died, and another can't be started: out of memory?")
+                self._begin_again(n)
             if self.sides[n].ask([row]) and (made := self.sides[n].answer()) is not None:
                 return made
         return [f"its process died each of {TRIES} times the row was encoded (crashed, out of memory)"]
+
+    def _begin_again(self, n: int) -> None:
+        """Another process in the place of one that died, unless all were ended."""
+        self.sides[n].close()
+        with self._starting:
+            if self._is_closed:
+                raise DiedError
+            side = self.sides[n] = _Side(self.light)
+        if not side.is_up():
+            raise ModelError("the process that encodes rows died, and another can't be started: out of memory?")
 
     def close(self) -> None:
         with self._starting:
