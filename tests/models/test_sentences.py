@@ -79,7 +79,9 @@ def folder(tmp_path):
     from sentence_transformers import models
 
     small.classifier().bert.save_pretrained(tmp_path / "base")
-    small.wordpiece().save_pretrained(tmp_path / "base")
+    tokenizer = copy.deepcopy(small.wordpiece())
+    tokenizer._processor_class = None  # where another test has saved it as a part of one
+    tokenizer.save_pretrained(tmp_path / "base")
     torch.manual_seed(0)
     parts = [models.Transformer(str(tmp_path / "base")), models.Pooling(24, "mean"), models.Dense(24, 8)]
     library.SentenceTransformer(modules=[*parts, models.Normalize()], device="cpu").save(str(tmp_path / "saved"))
