@@ -19,8 +19,12 @@ $(STAMP): pyproject.toml constraints.txt
 demo: $(STAMP)   ## explain a sentence with the bundled model
 	$(BIN)/whence explain "a gorgeous, witty, seductive movie"
 
-test: $(STAMP)   ## run the tests
+test: $(VENV)/.doors ## run the tests
 	HF_HUB_OFFLINE=1 OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n 2 --dist loadgroup
+
+$(VENV)/.doors: $(STAMP)
+	$(BIN)/pip install --quiet --disable-pip-version-check --constraint constraints.txt --editable '.[doors]'
+	touch $@
 
 test-gpu: $(STAMP) ## the same questions on a GPU
 	HF_HUB_OFFLINE=1 $(BIN)/python -m tests.gpu

@@ -18,6 +18,7 @@ import tempfile
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as parquet
 import torch
@@ -25,7 +26,6 @@ import torch
 import whence
 from whence.data.labelled import opinions
 from whence.errors import WhenceError
-from whence.runner.plan import weights_digests
 
 MARKS = "<!-- figures -->\n", "<!-- end of figures -->\n"
 ROWS = 2000
@@ -60,9 +60,14 @@ def main() -> None:
 
 
 JUMPING = """
-import random, time
-real = time.time
-time.time = lambda: real() + random.uniform(-86400, 86400)
+import datetime, random, time
+real, off = time.time, lambda: random.uniform(-86400, 86400)
+class Jumping(datetime.datetime):
+    @classmethod
+    def now(cls, tz=None):
+        return super().now(tz) + datetime.timedelta(seconds=off())
+datetime.datetime = Jumping
+time.time = lambda: real() + off()
 time.time_ns = lambda: int(time.time() * 1e9)
 """
 SLOW = """
@@ -80,10 +85,17 @@ def faults(work: Path, data: Path, whole: Path, given: argparse.Namespace) -> It
     shards, books = sorted(whole.glob("*.parquet")), [whole / "_journal.jsonl", whole / "_manifest.json"]
     yield row("a bit of a shard flips", given.flips, flips(shards, given.flips, lambda: not verified(whole)))
     yield row("a bit of the books flips", given.flips, flips(books, given.flips, lambda: not verified(whole)))
+    half = broken_off(work, data)
+    books = [half / "_journal.jsonl", half / "_manifest.json"]
+    found = flips(books, given.flips, lambda: not verified(half))
+    yield row("a bit of the books of a run that was broken off flips", given.flips, found)
+    yield row("a shard, or the journal, is not there any more", len(shards) + 1, missing(whole))
     yield row("a bit of the data flips before the run goes on", 20, flips([data], 20, lambda: refused(data, whole)))
-    yield row("one value of the weights changes by a thousandth", given.flips, weights(given.flips))
+    yield row("one value of the weights changes by a thousandth before the run goes on", 20, weights(20, data, whole))
     killed, together = kills(work, data, whole, given.kills), pairs(work, data, whole, given.starts)
     yield f"| the command is killed (SIGKILL), then typed again | {given.kills} kills | {killed} |"
+    both = kills(work / "two", data, whole, 3, more=("--workers", "2"))
+    yield f"| the command with 2 workers is killed, then typed again | 3 kills | {both} |"
     yield f"| two commands start at once on one folder | {given.starts} pairs | {together} |"
     yield f"| the command with 2 workers is ended by SIGTERM, by SIGKILL | 1 each | {orphans(work, data)} |"
     yield from bad_luck(work, data, whole)
@@ -116,9 +128,9 @@ def verified(out: Path) -> bool:
         return False
 
 
-def refused(data: Path, out: Path) -> bool:
+def refused(data: Path, out: Path, model: Any = "sentiment") -> bool:
     try:
-        whence.run(data, model="sentiment", out=out, method="gi", progress=False)
+        whence.run(data, model=model, out=out, method="gi", progress=False)
     except WhenceError:
         return True
     return False
@@ -140,9 +152,34 @@ def flips(paths: list[Path], count: int, is_noticed: Callable[[], bool]) -> int:
     return noticed
 
 
-def weights(count: int) -> int:
+def broken_off(work: Path, data: Path) -> Path:
+    """A run that was killed after a few shards."""
+    out = work / "half"
+    process = started(data, out)
+    while len(list(out.glob("*.parquet"))) < 4 and process.poll() is None:
+        time.sleep(0.01)
+    process.kill()
+    process.communicate()
+    assert verified(out)
+    return out
+
+
+def missing(whole: Path) -> int:
+    """How often it is said, by all that read a run, that a file is gone."""
+    noticed = 0
+    for path in (*whole.glob("*.parquet"), whole / "_journal.jsonl"):
+        aside = path.rename(path.with_suffix(".aside"))
+        try:
+            whence.summary(whole)
+        except WhenceError:
+            noticed += not verified(whole)
+        aside.rename(path)
+    return noticed
+
+
+def weights(count: int, data: Path, out: Path) -> int:
     model, chance, noticed = whence.load("sentiment"), random.Random(0), 0
-    before = weights_digests(model)
+    assert not refused(data, out, model)
     parameters = list(model.module.parameters())
     for _ in range(count):
         flat = chance.choice(parameters).detach().view(-1)
@@ -150,9 +187,10 @@ def weights(count: int) -> int:
         value = flat[at].clone()
         with torch.no_grad():
             flat[at] += 1e-3
-            noticed += weights_digests(model) != before
+        noticed += refused(data, out, model)
+        with torch.no_grad():
             flat[at] = value
-    assert weights_digests(model) == before
+    assert not refused(data, out, model)
     return noticed
 
 
@@ -176,10 +214,10 @@ def same(out: Path, whole: Path) -> str:
     return f"{lost} of {ROWS} rows lost, shards {'the same to the byte' if equal else 'NOT the same'}"
 
 
-def kills(work: Path, data: Path, whole: Path, count: int, fault: str = "") -> str:
+def kills(work: Path, data: Path, whole: Path, count: int, fault: str = "", more: tuple[str, ...] = ()) -> str:
     out, chance, done = work / "killed", random.Random(0), 0
     while done < count:
-        process = started(data, out, fault=fault)
+        process = started(data, out, *more, fault=fault)
         have = len(list(out.glob("*.parquet")))
         while len(list(out.glob("*.parquet"))) <= have and process.poll() is None:  # not before it works
             time.sleep(0.01)
@@ -192,7 +230,7 @@ def kills(work: Path, data: Path, whole: Path, count: int, fault: str = "") -> s
             shutil.rmtree(out)
             if "0 of" not in found:
                 return found
-    assert started(data, out, fault=fault).wait() == 0
+    assert started(data, out, *more, fault=fault).wait() == 0
     return same(out, whole)
 
 

@@ -21,6 +21,7 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 from benchmarks.load import server
 
@@ -60,8 +61,94 @@ def picture(port: int) -> str:
 
     file = io.BytesIO()
     Image.new("RGBA", (6300, 6300), (200, 30, 90, 128)).save(file, "PNG", compress_level=1)
-    image = base64.b64encode(file.getvalue()).decode()
-    return post(port, json.dumps({"model": "digits", "image": image}).encode())
+    return _seen(port, file.getvalue())
+
+
+def scans(port: int) -> str:
+    """A JPEG that goes over its 6300 × 6300 pixels 60,000 times, with nothing new each time."""
+    side, blocks = 6300, 788 * 788
+
+    def segment(mark: int, content: bytes) -> bytes:
+        return bytes([0xFF, mark]) + (len(content) + 2).to_bytes(2) + content
+
+    table = bytes([1] + [0] * 15)  # one word, of one bit
+    frame = bytes([8]) + side.to_bytes(2) * 2 + bytes([1, 1, 0x11, 0])
+    head = b"\xff\xd8" + segment(0xDB, bytes([0] + [1] * 64)) + segment(0xC2, frame)
+    head += segment(0xC4, b"\x00" + table + b"\x00") + segment(0xC4, b"\x10" + table + b"\xe0")
+    first = segment(0xDA, bytes([1, 1, 0, 0, 0, 0])) + bytes(blocks // 8)
+    bits = "".join("0" + format(min(16383, max(0, left - 16384)), "014b") for left in range(blocks, 0, -32767))
+    bits += "1" * (-len(bits) % 8)
+    again = segment(0xDA, bytes([1, 1, 0, 1, 63, 0]))
+    again += int(bits, 2).to_bytes(len(bits) // 8).replace(b"\xff", b"\xff\x00")
+    return _seen(port, head + first + again * 60_000 + b"\xff\xd9")
+
+
+def webp(port: int) -> str:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.new("RGBA", (6300, 6300)).save(file, "WEBP", lossless=True, method=0)
+    return _seen(port, file.getvalue())
+
+
+def _seen(port: int, image: bytes) -> str:
+    return post(port, json.dumps({"model": "digits", "image": base64.b64encode(image).decode()}).encode())
+
+
+def sound(port: int) -> str:
+    import numpy as np
+    import soundfile
+
+    file = io.BytesIO()
+    with soundfile.SoundFile(file, "w", 655_350, 1, format="FLAC") as opened:  # silence; the length is a prime
+        for left in range(19_659_989, 0, -65_536):
+            opened.write(np.zeros(min(left, 65_536), np.float32))
+    body = {"model": "tones", "sound": base64.b64encode(file.getvalue()).decode()}
+    return post(port, json.dumps(body).encode())
+
+
+def one_word(port: int) -> str:
+    body = {"model": "sentiment", "text": "x" * 100_000, "format": "svg"}
+    return post(port, json.dumps(body).encode(), "/api/figure")
+
+
+def unread(port: int) -> str:
+    """Ask for 0.7 MB again and again, and read next to nothing of it."""
+    body = json.dumps(
+        {"model": "sentiment", "text": "x" * 100_000, "methods": ["gi", "lrp"], "format": "html"}
+    ).encode()
+    asked = b"POST /api/figure HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Type: application/json\r\n"
+    asked += b"Content-Length: %d\r\n\r\n%s" % (len(body), body)
+    with ExitStack() as stack:
+        for _ in range(100):
+            opened = stack.enter_context(socket.create_connection(("127.0.0.1", port), timeout=MOST_SECONDS))
+            opened.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
+            opened.sendall(asked)
+            opened.recv(64)
+        return f"then {_asked(port)}"
+
+
+def dots(port: int) -> str:
+    """A document of 99,000 full stops, none of which ends a sentence."""
+    body = {"model": "writer", "question": "why?", "documents": ["." * 99_000 + "x"], "answer": "so"}
+    return post(port, json.dumps(body).encode(), "/api/cite")
+
+
+def writer(folder: Path) -> str:
+    """A language model of nothing much whose tokens have up to 64 full stops, as those of GPT-2 do."""
+    import transformers
+    from tokenizers import Tokenizer, decoders, models, pre_tokenizers
+
+    words = {letter: n for n, letter in enumerate(sorted(pre_tokenizers.ByteLevel.alphabet()))}
+    merges = [("." * size, "." * size) for size in (1, 2, 4, 8, 16, 32)]
+    words |= {a + b: len(words) + n for n, (a, b) in enumerate(merges)} | {"<end>": len(words) + len(merges)}
+    raw = Tokenizer(models.BPE(words, merges))
+    raw.pre_tokenizer, raw.decoder = pre_tokenizers.ByteLevel(add_prefix_space=False), decoders.ByteLevel()
+    marks = dict.fromkeys(("bos_token", "eos_token", "pad_token"), "<end>")
+    transformers.PreTrainedTokenizerFast(tokenizer_object=raw, **marks).save_pretrained(folder)
+    config = transformers.GPT2Config(vocab_size=len(words), n_positions=4096, n_embd=32, n_layer=1, n_head=2)
+    transformers.GPT2LMHeadModel(config).save_pretrained(folder)
+    return str(folder)
 
 
 def _held(port: int, count: int, said: bytes, more: bytes = b"") -> str:
@@ -98,6 +185,12 @@ ATTACKS: dict[str, Callable[[int], str]] = {
     "a number of 13 million digits": digits,
     "13 MB of escaped quotes, never closed": quotes,
     "a picture of 6300 × 6300 with transparency": picture,
+    "a WebP of 38 bytes and 6300 × 6300 pixels": webp,
+    "a JPEG of 4 MB that goes over its pixels 60,000 times": scans,
+    "a FLAC of 70 kB and 20 million samples": sound,
+    "100,000 letters in one word, as a figure": one_word,
+    "a document of 99,000 full stops to cite from": dots,
+    "100 answers of 0.7 MB that nobody reads": unread,
     "260 connections that say nothing": silent,
     "260 halves of a head": half_heads,
     "260 bodies of 13 MB, 300 kB of each sent": half_bodies,
@@ -127,12 +220,18 @@ class Bystander(threading.Thread):
             self.longest = max(self.longest, time.perf_counter() - begun)
 
 
+def _models(attack: str, folder: Path) -> tuple[str, ...]:
+    """Those that the attack is on."""
+    more = {"dots": lambda: writer(folder), "sound": lambda: "tones"}.get(ATTACKS[attack].__name__)
+    return ("sentiment", "digits", *([more()] if more else []))
+
+
 def main() -> None:
     print("| attack | answer | seconds | memory, MB more | others waited, ms | not answered |")
     print("|---|---|---|---|---|---|")
     chosen = [name for name in ATTACKS if all(word in name for word in sys.argv[1:])]
     for name in chosen:
-        with server(models=("sentiment", "digits")) as (port, number):
+        with TemporaryDirectory() as folder, server(models=_models(name, Path(folder) / "writer")) as (port, number):
             _asked(port)
             before = peak(number)
             bystander = Bystander(port)

@@ -99,6 +99,19 @@ def test_errors_are_one_line(arguments, says, monkeypatch, capsys):
     assert "Traceback" not in message
 
 
+@pytest.mark.parametrize("out", ["taken/below", "taken"])
+def test_what_the_system_says_is_one_line(out, tmp_path, monkeypatch, capsys):
+    (tmp_path / "taken").write_text("a file")
+    monkeypatch.setattr("sys.argv", ["whence", "explain", "a gem", "--save", str(tmp_path / out / "x.svg")])
+    with pytest.raises(SystemExit) as stop:
+        main()
+    assert stop.value.code == 2
+    message = capsys.readouterr().err
+    assert "whence: " in message
+    assert str(tmp_path / "taken") in message
+    assert "Traceback" not in message
+
+
 def test_at_reads_the_inside(tmp_path):
     result = run(
         app, ["explain", "a gem", "--at", "heads", "--at", "layers", "--top", "2", "--save", str(tmp_path / "x.html")]

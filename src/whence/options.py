@@ -16,6 +16,7 @@ whence.errors.OptionError: Blur: width=0 is not a whole number of at least 1
 from __future__ import annotations
 
 import math
+import re
 import types
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, fields
@@ -25,7 +26,16 @@ from typing import Annotated, Any, Literal, NamedTuple, Union, get_args, get_ori
 
 from whence.errors import OptionError, nearest
 
-__all__ = ["Above", "Count", "Least", "Most", "Options", "Share", "build", "check"]
+__all__ = ["Above", "Count", "Least", "Most", "Options", "Share", "build", "check", "whole_number"]
+
+
+def whole_number(text: str) -> int | None:
+    """The number that a text spells; None if it spells none, or one that no class, layer or token has.
+
+    >>> [whole_number(text) for text in ("12", " -1", "--1", "²", "1.0", "")]
+    [12, -1, None, None, None, None]
+    """
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text.strip()) else None
 
 
 class Least(NamedTuple):

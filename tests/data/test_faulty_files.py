@@ -5,13 +5,17 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 import sys
+from pathlib import Path
 from types import SimpleNamespace
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 
 from whence.data import open_dataset
-from whence.data.rows import Columns, rows
+from whence.data.rows import DEEPEST, Columns, rows
 from whence.errors import InputError, MissingExtraError
 
 
@@ -35,8 +39,118 @@ def test_a_quote_that_is_never_closed_is_an_error_with_its_line(tmp_path):
     path.write_text('text\na gem\n"two\nlines"\n"so dull\n' + "fine\n" * 11)
     with pytest.raises(InputError, match=r"line 5 of x\.csv opens a quote .* the 11 lines after it"):
         read(path)
-    path.write_text('text\na gem\n"so dull"\n"a ""fine"" one"')
-    assert [row.content for row in read(path)] == ["a gem", "so dull", 'a "fine" one']
+    path.write_text('text\na gem\n"so dull"\n"a ""fine"" one"\na "fine" one')
+    assert [row.content for row in read(path)] == ["a gem", "so dull", 'a "fine" one', 'a "fine" one']
+
+
+@pytest.mark.parametrize(
+    ("lines", "said"),
+    [(['1,"row one"', '2,"row two', '3,"row three"', '4,"row four"'], r"line 4 of x\.csv .*; it began in line 3"),
+     (['1,"row one"', '2,"she said "so" there"', '3,"row three"'], r"line 3 of x\.csv .*: close a quote")],
+)  # fmt: skip
+def test_a_quote_that_pairs_up_with_that_of_another_row_is_an_error(lines, said, tmp_path):
+    """Rows would be swallowed by the one before them, and the number of quotes is even."""
+    path = tmp_path / "x.csv"
+    path.write_text("\n".join(["id,text", *lines]) + "\n")
+    with pytest.raises(InputError, match=said):
+        read(path)
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.jsonl", "x.txt"])
+def test_a_row_that_is_no_utf8_is_a_broken_row(name, tmp_path):
+    head, row = {"x.csv": ("text\n", "%s\n"), "x.tsv": ("text\tlabel\n", "%s\t1\n"), "x.txt": ("", "%s\n"),
+                 "x.jsonl": ("", '{"text": "%s"}\n')}[name]  # fmt: skip
+    made = head + "".join(row % text for text in ("a gem", "a café", "naïve"))
+    (tmp_path / name).write_bytes(made.encode("latin-1").replace("naïve".encode("latin-1"), "naïve".encode()))
+    gem, broken, fine = read(tmp_path / name)
+    assert (gem.content, broken.content, fine.content) == ("a gem", None, "naïve")
+    assert f"of {name} holds byte 0xe9, which is no UTF-8: write it as UTF-8, such as with  iconv" in broken.error
+
+
+@pytest.mark.parametrize("name", ["x.csv", "x.tsv", "x.parquet"])
+def test_two_columns_of_one_name(name, tmp_path):
+    path = tmp_path / name
+    if name == "x.parquet":
+        both = [pa.array(["a gem"]), pa.array(["so dull"])]
+        pq.write_table(pa.table(both, names=["text", "text"]), path)
+    else:
+        path.write_text("text,text,more,more\na gem,so dull,,\n".replace(",", "\t" if name == "x.tsv" else ","))
+    with pytest.raises(InputError, match=f"{name} has 2 columns 'text': name them apart"):
+        read(path)
+    if name != "x.parquet":  # nobody asks for these
+        path.write_text(path.read_text().replace("text", "title", 1))
+        assert [row.content for row in rows(open_dataset(path, wanted=["text"]), Columns())] == ["so dull"]
+
+
+def test_values_that_python_has_none_for(tmp_path):
+    """Of columns that are asked for, the rows are broken; others are not read."""
+    path, letters = tmp_path / "x.parquet", pa.array([0, 3, 6, 9], pa.int32()).buffers()[1]
+    half = pa.Array.from_buffers(pa.string(), 3, [None, letters, pa.py_buffer(b"abc\xff\xfe\xfddef")])
+    late = pa.array([0, 1, 9 * 10**17], pa.int64()).cast(pa.timestamp("us"))
+    pq.write_table(pa.table({"text": half, "when": late, "title": ["a gem", "so dull", "fine"]}), path)
+    with pytest.raises(InputError, match="can't be read"):
+        open_dataset(_cut(path, tmp_path / "cut.parquet"))
+    data = open_dataset(path)
+    titles = list(rows(data.only(["title"]), Columns("title")))
+    assert [row.content for row in titles] == ["a gem", "so dull", "fine"]
+    first, second, third = rows(data.only(["text"]), Columns())
+    assert (first.content, third.content) == ("abc", "def")
+    assert "row 1 of x.parquet can't be read: 'utf-8' codec" in second.error
+    *_, last = rows(data, Columns("title"))
+    assert "row 2 of x.parquet can't be read" in last.error
+
+
+def _cut(path, to):
+    to.write_bytes(path.read_bytes()[:-50])
+    return to
+
+
+def test_columns_that_the_first_row_lacks(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"id": 1}\n{"id": 2, "text": "a gem"}\n')
+    data = open_dataset(tmp_path / "x.jsonl")
+    assert data.columns() == ["id", "text"]
+    first, second = rows(data, Columns())
+    assert (first.error, second.content) == ("the row has no 'text'; it has id", "a gem")
+    assert open_dataset([{"id": 1}, {"text": "a gem"}]).columns() == ["id", "text"]
+
+
+@pytest.mark.parametrize("where", ["id", "text", "label"])
+def test_a_row_that_is_nested_too_deeply(where, tmp_path):
+    deep = {"id": "a", "text": "a gem", "label": 1}
+    (tmp_path / "x.jsonl").write_text(
+        "\n".join(json.dumps({**deep, where: json.loads("[" * depth + "1" + "]" * depth)}) for depth in (DEEPEST, 700))
+    )
+    fine, broken = read(tmp_path / "x.jsonl", id="id", target="label")
+    assert fine.error is None
+    assert (broken.id, broken.content, broken.target) == ("1", None, None)
+    assert broken.error == f"the value of {where!r} is nested more than {DEEPEST} deep"
+
+
+def test_what_a_run_wrote_below_a_folder_is_no_data(tmp_path):
+    (tmp_path / "x.jsonl").write_text('{"text": "a gem"}\n')
+    (tmp_path / "explained").mkdir()
+    (tmp_path / "explained" / "_manifest.json").write_text("{}")
+    (tmp_path / "explained" / "y.jsonl").write_text('{"text": "so dull"}\n')
+    assert [row.content for row in read(tmp_path)] == ["a gem"]
+
+
+def test_names_that_are_no_text(tmp_path):
+    path = Path(os.fsdecode(os.fsencode(tmp_path) + b"/caf\xe9.jsonl"))
+    try:
+        path.write_text('{"text": "a gem"}\n')
+    except (OSError, UnicodeError):
+        pytest.skip("this file system takes no such names")
+    data = open_dataset(path)
+    assert data.count() == 1
+    assert data.fingerprint()["files"] == 1
+
+
+def test_no_name_at_all_and_no_standard_input(monkeypatch):
+    with pytest.raises(InputError, match="the name of the data is empty"):
+        open_dataset("")
+    monkeypatch.setattr(sys, "stdin", None)
+    with pytest.raises(InputError, match="there is no standard input"):
+        read("-")
 
 
 def test_a_row_with_more_cells_than_columns_is_a_broken_row(tmp_path):
@@ -53,6 +167,12 @@ def test_blank_lines_are_passed_over(name, tmp_path):
     lines = ["", "", f"text{comma}label", f"a gem{comma}1", "", f"so dull{comma}0", ""]
     (tmp_path / name).write_text("\n".join(lines))
     assert [row.content for row in read(tmp_path / name)] == ["a gem", "so dull"]
+
+
+def test_an_archive_that_was_cut_to_nothing(tmp_path):
+    (tmp_path / "x.txt.gz").write_bytes(b"")
+    with pytest.raises(InputError, match=r"x\.txt\.gz' can't be read: it is empty"):
+        read(tmp_path / "x.txt.gz")
 
 
 @pytest.mark.parametrize("kept", [0.05, 0.5, 0.99])

@@ -240,6 +240,23 @@ def test_another_rate_is_the_same_tone():
     np.testing.assert_allclose(heard((fast, 16000), 8000), slow, atol=1e-4)
 
 
+@pytest.mark.parametrize("count", [7919, 7920])
+def test_lengths_without_small_factors(count):
+    """7919 is a prime: silence behind the sound takes its place, and the sound is where it was."""
+    seconds = np.arange(count) / 8000
+    wave_ = (np.sin(2 * np.pi * 440 * seconds) * np.sin(np.pi * np.arange(count) / count)).astype(np.float32)
+    found = heard((wave_, 8000), 16000)
+    assert len(found) == 2 * count
+    np.testing.assert_allclose(found[::2], wave_, atol=1e-3)
+
+
+def test_channels_are_those_that_the_file_says():
+    """Also where there are more of them than samples."""
+    held = wav(np.repeat(np.linspace(-0.5, 0.5, 4), 9), channels=9)
+    found = heard(held, 16000)
+    np.testing.assert_allclose(found, np.linspace(-0.5, 0.5, 4), atol=1e-3)
+
+
 def test_other_files_are_read_by_soundfile(tmp_path):
     soundfile = pytest.importorskip("soundfile")
     path = tmp_path / "a.flac"

@@ -10,6 +10,8 @@ from tests import small
 from whence.results import Explanation, Part
 from whence.results.units import sentences, tokens_reading
 
+LONG = 300_000
+
 
 @pytest.mark.parametrize(
     ("text", "wanted"),
@@ -107,3 +109,9 @@ def test_tokens_without_text_are_a_part_of_the_character_before_them():
     assert exp.by(["文"]).scores.tolist() == [0, 1, 2, 3, 4, 11, 7, 8, 9, 10]
     assert tokens_reading("中文", tokens) == range(2, 7)
     assert tokens_reading(".", tokens) == range(10, 11)
+
+
+@pytest.mark.parametrize("text", ["." * LONG + "x", "?!" * LONG + "x", '."' * LONG, "\n " * LONG, "x" + "\n " * LONG])
+def test_no_mark_is_looked_at_again_and_again(text):
+    """At every mark, a pattern went to the end of all marks and back: this would take hours."""
+    assert len(sentences(text)) == 1

@@ -21,7 +21,7 @@ import transformers
 import whence
 from tests.runner.conftest import files, in_a_process, records, sentences, wait_until
 from whence.runner import shards
-from whence.runner.manifest import Journal
+from whence.runner.manifest import Journal, Manifest
 from whence.runner.shards import ShardWriter
 from whence.runner.window import WindowExplainer
 
@@ -163,7 +163,7 @@ def test_ctrl_c_says_how_to_go_on(tiny, undisturbed, tmp_path):
     assert whole(out, undisturbed)
 
 
-@pytest.mark.parametrize("step", [3, 14, 30])
+@pytest.mark.parametrize("step", [1, 2, 3, 14, 30])
 def test_a_full_disk_at_any_step(step, tiny, undisturbed, tmp_path):
     """A file layer that has no room from some step on."""
     out, said = tmp_path / "out", tmp_path / "said"
@@ -190,6 +190,23 @@ def test_a_full_disk_at_any_step(step, tiny, undisturbed, tmp_path):
     assert os.WEXITSTATUS(status) == 1
     assert "the disk is full" in said.read_text()
     assert not list(out.glob("*.part"))
+    explained(tiny, out)
+    assert whole(out, undisturbed)
+
+
+def test_a_full_disk_when_all_is_done(tiny, undisturbed, tmp_path, monkeypatch):
+    """There is no room left to say so."""
+    out, wrote = tmp_path / "out", Manifest.write
+
+    def full(manifest, where):
+        if manifest.complete:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        wrote(manifest, where)
+
+    monkeypatch.setattr(Manifest, "write", full)
+    with pytest.raises(whence.WhenceError, match="the disk is full"):
+        explained(tiny, out)
+    monkeypatch.undo()
     explained(tiny, out)
     assert whole(out, undisturbed)
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 from pathlib import Path
 from types import SimpleNamespace
 
@@ -56,6 +58,18 @@ def test_same_rows_and_a_killed_worker_is_replaced(cluster, tmp_path, monkeypatc
     assert done.complete
     assert [r["row"] for r in records(tmp_path / "ray")] == list(range(160))
     assert files(tmp_path / "ray") == files(tmp_path / "local")
+
+
+def test_a_file_beside_the_data_is_not_run(tmp_path):
+    """Ray puts the folder in which it is started first on the path of its workers; names of files begin there still."""
+    (tmp_path / "safetensors.py").write_text("open('ran', 'w').close()\n")
+    (tmp_path / "texts.txt").write_text("\n".join(TEXTS[:6]))
+    command = [Path(sys.executable).with_name("whence"), "run", "texts.txt", "--out", "out", "--executor", "ray"]
+    options = ["--method", "random", "--workers", "1", "--rows-per-shard", "8", "--batch-tokens", "64"]
+    done = subprocess.run([*command, *options], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert len(records(tmp_path / "out")) == 6
+    assert not (tmp_path / "ran").exists()
 
 
 def test_a_row_that_kills_its_worker_fails_by_itself(cluster, tmp_path):

@@ -127,6 +127,26 @@ def test_nothing_is_encoded_beside_a_shard_that_is_done_with_care(sentiment, tmp
     assert asked == [0, 16, 32]
 
 
+def test_a_target_that_is_almost_a_number(sentiment, tmp_path):
+    """It fails by itself, and the others are explained."""
+    given = [{"text": "a gem", "y": y} for y in ("positive", "²", "--1", "1", 0)]
+    whence.run(given, model=sentiment, out=tmp_path / "out", target_column="y", **SMALL)
+    found = records(tmp_path / "out")
+    assert [row["target"] for row in found] == ["positive", None, None, "positive", "negative"]
+    assert all("unknown label" in found[n]["error"] for n in (1, 2))
+
+
+@pytest.mark.parametrize("inner", ["", "out"])
+def test_results_do_not_lie_among_the_data(inner, sentiment, reviews, tmp_path):
+    folder = tmp_path / "data"
+    folder.mkdir()
+    reviews.rename(folder / reviews.name)
+    for data in (folder, f"{folder}/*.jsonl" if not inner else folder):
+        with pytest.raises(InputError, match=r"lie within each other.*another --out"):
+            whence.run(data, model=sentiment, text="review", out=folder / inner)
+    assert [path.name for path in folder.iterdir()] == [reviews.name]
+
+
 def test_half_precision_and_targets_by_row(sentiment, reviews, tmp_path):
     out = tmp_path / "out"
     whence.run(

@@ -16,7 +16,8 @@ from whence.cli import app
 from whence.data import contents
 from whence.errors import InputError, WhenceError
 from whence.runner import launch
-from whence.runner.manifest import Manifest
+from whence.runner.manifest import Journal, Manifest
+from whence.runner.show import tables
 
 SMALL = {"rows_per_shard": 16, "batch_tokens": 64}
 
@@ -97,6 +98,70 @@ def test_a_missing_shard_and_one_too_many(finished):
         "shard-000000.parquet": "is not there",
         "shard-000009.parquet": "is not in the journal",
     }
+
+
+def test_a_run_that_lacks_rows_is_not_summed_up(finished):
+    """Another run would be: the one without them."""
+    (finished / "shard-000001.parquet").rename(finished / "elsewhere")
+    for read in (lambda: whence.summary(finished), lambda: whence.show(finished, 17), lambda: list(tables(finished))):
+        with pytest.raises(WhenceError, match=r"shard-000001\.parquet of .* is not there\. Type  whence verify"):
+            read()
+    assert whence.show(finished, 2).stamp["row"] == 2
+    (finished / "elsewhere").rename(finished / "shard-000001.parquet")
+    (finished / "_journal.jsonl").unlink()
+    with pytest.raises(WhenceError, match=r"_journal\.jsonl of .* has 0 of 60 rows\. Type  whence verify"):
+        whence.summary(finished)
+
+
+def test_a_shard_that_is_of_no_run_here_is_named(finished, sentiment, reviews, capsys):
+    name = "shard-\x1b[2J.parquet"
+    (finished / name).write_bytes(b"")
+    said = CliRunner().invoke(app, ["verify", str(finished)])
+    assert said.exit_code == 1
+    assert "shard-\ufffd[2J.parquet is not in the journal" in said.stdout
+    assert "take it away" in said.stdout
+    assert "\x1b" not in said.stdout
+    whence.run(reviews, model=sentiment, text="review", out=finished)
+    assert "shard-\ufffd[2J.parquet is of no run here: take it away" in capsys.readouterr().err
+
+
+@pytest.fixture
+def begun(sentiment, reviews, tmp_path):
+    """A run that stopped after two of its four shards."""
+    out = tmp_path / "begun"
+
+    def stop(done, total, rate):
+        if done > 32:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        whence.run(reviews, model=sentiment, text="review", out=out, progress=stop, **SMALL)
+    assert Journal(out).rows == 32
+    return out
+
+
+def test_books_of_a_run_that_is_not_complete(begun, sentiment, reviews, capsys):
+    assert whence.verify(begun).ok
+    journal = begun / "_journal.jsonl"
+    first, second, end = journal.read_bytes().split(b"\n")
+    assert not end
+    journal.write_bytes(b"\n".join([first, second.replace(b'"failed": 0', b'"failed": 9'), b""]))
+    changed = whence.verify(begun)
+    assert changed.damaged == {"_journal.jsonl": "has lines that are not as they were written (2)"}
+    assert changed.unlisted == 1
+    assert whence.run(reviews, model=sentiment, text="review", out=begun).complete
+    assert "_journal.jsonl has lines that are not as they were written" in capsys.readouterr().err
+    assert whence.verify(begun).ok
+
+
+def test_a_line_that_a_crash_cut_off_is_no_damage(begun, sentiment, reviews):
+    journal = begun / "_journal.jsonl"
+    journal.write_bytes(journal.read_bytes()[:-40])
+    found = whence.verify(begun)
+    assert (found.ok, found.shards, found.unlisted) == (True, 1, 1)
+    assert "1 more are not in the journal, as after a crash" in str(found)
+    assert whence.run(reviews, model=sentiment, text="review", out=begun).fresh == 44
+    assert whence.verify(begun).ok
 
 
 def test_a_manifest_that_was_cut_is_said_to_be(finished, sentiment, reviews):

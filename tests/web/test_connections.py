@@ -123,6 +123,24 @@ def test_a_request_under_way_has_all_the_time_it_needs():
     run(main)
 
 
+def test_one_client_has_so_many_answers_waiting_for_it():
+    """They are in memory until they are read: the one that was asked for first goes."""
+
+    async def main():
+        async with serving(unread_bytes=120_000_000, body_seconds=PATIENCE) as connect:
+            asked = b"GET /much HTTP/1.1\r\nHost: localhost\r\n\r\n"
+            slow = []
+            for _ in range(4):
+                slow.append(await connect(asked))
+                await slow[-1][0].readline()
+            await ended(slow[0][0])
+            assert await answered(connect)
+            held = [c.unread for c in connect.state.connections]
+            assert 50_000_000 < sum(held) <= 120_000_000
+
+    run(main)
+
+
 HALF = [b"", b"GET / HT", b"POST /slow HTTP/1.1\r\nHost: localhost\r\nContent-Length: 9\r\n\r\n{"]
 
 

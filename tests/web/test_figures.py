@@ -9,12 +9,15 @@ import json
 
 import numpy as np
 import pytest
+from starlette.testclient import TestClient
 
 import whence
 from tests.web.conftest import TEXT, picture, refused, sound
 from whence import cancel
 from whence.results import Comparison, Explanation
 from whence.web import figures
+from whence.web.app import create_app
+from whence.web.settings import Limits, Settings
 
 STARTS = {"svg": b"<svg", "png": b"\x89PNG", "pdf": b"%PDF", "html": b"<!doctype html", "tex": b""}
 
@@ -55,6 +58,19 @@ def test_table(client, sentiment):
     assert [r["token"] for r in first] == list(expected.tokens)
     np.testing.assert_allclose([float(r["score"]) for r in first], expected.scores, rtol=1e-6)
     assert {r["target"] for r in rows} == {expected.target}
+
+
+def test_a_long_token_is_not_repeated_on_each_of_its_lines(client):
+    """Each line is a box, and each box had a tip with all of it: 100 kB made 111 MB."""
+    response = ask(client, "svg", text="x" * 20_000, methods=["gi"])
+    assert response.status_code == 200
+    assert len(response.content) < 200_000
+
+
+def test_a_file_that_would_be_very_large_is_not_sent(sentiment):
+    app = create_app(Settings(models={"sentiment": sentiment}, limits=Limits(answer_bytes=1000)))
+    with TestClient(app, base_url="http://localhost") as client:
+        assert "the limit is 1,000" in refused(ask(client, "svg"), 413, "too_large")
 
 
 def test_images_draw(client):

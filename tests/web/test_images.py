@@ -12,8 +12,10 @@ import numpy as np
 import pytest
 from PIL import Image, ImageOps
 
+from whence import cancel
 from whence.web import images
 from whence.web.images import decoded
+from whence.web.refusals import ApiError
 from whence.web.settings import Limits
 
 CHANCE = np.random.default_rng(0)
@@ -68,6 +70,33 @@ def test_large_ones_are_scaled_down_by_a_whole_number(mode, monkeypatch):
 def test_a_photograph_is_unpacked_small():
     data = sent(some("RGB", (800, 1600)), "JPEG")
     assert decoded(data, Limits(image_side=200)).size == (100, 200)
+
+
+def test_a_picture_that_goes_over_itself_again_and_again():
+    """Each of thousands of scans takes as long as the first, and a scan is some 60 bytes."""
+    file = io.BytesIO()
+    some("RGB").save(file, "JPEG", progressive=True)
+    fine = file.getvalue()
+    assert 1 < fine.count(b"\xff\xda") <= images.SCANS
+    assert decoded(base64.b64encode(fine).decode(), Limits()).size == (23, 41)
+    many = base64.b64encode(fine + b"\xff\xda" * images.SCANS).decode()
+    with pytest.raises(ApiError, match=r"goes over its pixels 1.. times, and 100 are the limit"):
+        decoded(many, Limits())
+
+
+def test_formats_that_take_copies_may_be_as_much_smaller():
+    picture = some("RGB", (20, 20))
+    limits = Limits(image_pixels=399 * images.COPIES["WEBP"])
+    assert decoded(sent(picture), limits).size == (20, 20)
+    with pytest.raises(ApiError, match="20 × 20 pixels; the limit for WEBP is 399"):
+        decoded(sent(picture, "WEBP"), limits)
+
+
+def test_nobody_unpacks_what_nobody_waits_for():
+    token = cancel.Token()
+    token.cancel("the client left")
+    with cancel.scope(token), pytest.raises(cancel.Cancelled):
+        decoded(sent(some("RGB")), Limits())
 
 
 PEAK = """

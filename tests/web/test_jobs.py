@@ -138,6 +138,23 @@ def test_the_time_limit_stops_the_work():
     run(main())
 
 
+def test_waiting_has_an_end_too():
+    """Whatever keeps the thread busy and does not look whether it is wanted."""
+
+    async def main():
+        jobs, gate = Jobs(1, 1, 0.001), Gate()
+        running = asyncio.ensure_future(jobs.run(gate.open.wait))
+        await until(lambda: jobs.running == 1)
+        with pytest.raises(ApiError) as refusal:
+            await jobs.run(lambda: 1)
+        assert refusal.value.status == 429
+        assert jobs.waiting == 0
+        gate.open.set()
+        await asyncio.gather(running, return_exceptions=True)
+
+    run(main())
+
+
 def test_stopping_cancels_what_runs_and_refuses_what_comes():
     async def main():
         jobs = Jobs(1, 1, 60)

@@ -164,6 +164,15 @@ def test_other_sounds_need_soundfile_and_say_so(client, monkeypatch):
     assert "pip install 'whence-xai[sound]'" in said
 
 
+def test_what_is_wrong_with_a_sound_is_said(client):
+    broken = base64.b64encode(b"fLaC" + bytes(100)).decode()
+    response = client.post("/api/explain", json={"model": "tones", "sound": broken})
+    said = refused(response, 422, "bad_sound")
+    assert said.startswith("The sound can't be read: ")
+    assert "}" not in said  # the end of what to pass in Python instead
+    assert len(said) > 30
+
+
 @pytest.mark.parametrize("form", ["AIFF", "AU", "CAF"])
 def test_other_formats_of_sounds_are_not_read(client, form):
     response = client.post("/api/explain", json={"model": "tones", "sound": sound(form=form)})

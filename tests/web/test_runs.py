@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shutil
 
 import httpx
 import numpy as np
@@ -35,14 +36,12 @@ def out(tmp_path_factory):
 def get(out, sentiment):
     app = create_app(Settings(models={"sentiment": sentiment}, runs=(out, out)))
 
-    def ask(path, **query):
-        async def main():
-            async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
-                return await client.get(path, params=query)
+    return lambda path, **query: run_alone(_asked(app, path, **query))
 
-        return run_alone(main())
 
-    return ask
+async def _asked(app, path, **query):
+    async with httpx.AsyncClient(transport=httpx.ASGITransport(app), base_url="http://localhost") as client:
+        return await client.get(path, params=query or None)
 
 
 def test_list(get):
@@ -53,6 +52,7 @@ def test_list(get):
         "rows": 24,
         "failed": 2,
         "complete": True,
+        "damaged": False,
         "labelled": False,
         "model": "sentiment",
     }
@@ -175,11 +175,25 @@ def test_a_damaged_run_is_named_without_its_folder(name, address, get, out):
     assert str(out.parent) not in response.text
 
 
+def test_a_run_whose_manifest_is_gone_does_not_hide_the_others(sentiment, out, tmp_path):
+    shutil.copytree(out, tmp_path / "other")
+    app = create_app(Settings(models={"sentiment": sentiment}, runs=(out, tmp_path / "other")))
+    (tmp_path / "other" / "_manifest.json").write_text("{")
+    listed = run_alone(_asked(app, "/api/runs")).json()
+    assert [(run["name"], run["rows"], run["damaged"]) for run in listed] == [
+        ("explained", 24, False),
+        ("other", 0, True),
+    ]
+
+
 def test_rows_of_a_shard_that_is_gone_are_not_unknown(get, out):
     path = out / "shard-000001.parquet"
     try:
         path.rename(out / "elsewhere")
         refused(get("/api/runs/explained/rows/8"), 500, "damaged_run")
         assert get("/api/runs/explained/rows/2").status_code == 200
+        for address in ("rows", "rows?query=film", "summary"):  # without it, they would be of another run
+            refused(get(f"/api/runs/explained/{address}"), 500, "damaged_run")
+        assert [run["damaged"] for run in get("/api/runs").json()] == [True, True]
     finally:
         (out / "elsewhere").rename(path)

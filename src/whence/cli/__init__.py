@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import typer
 
 from whence.cli import (
@@ -44,13 +46,20 @@ __all__ = [
 
 
 def main() -> None:
-    """Run the command; errors made for people are shown as one line, without a traceback."""
+    """Run the command; errors made for people, and those of files, are shown as one line, without a traceback."""
     try:
         app()
     except WhenceError as error:
-        from whence.data.rows import writable
-        from whence.viz.terminal import printable
+        _refuse(str(error))
+    except OSError as error:  # a folder that may not be written, a disk that is full
+        named = "" if error.filename is None else f"{str(error.filename)!r}: "
+        _refuse(f"{named}{error.strerror or error}")
 
-        said = printable(writable(str(error)), keep="\n")  # what an input holds is no command to the terminal
-        typer.secho(f"whence: {said}", err=True, fg=typer.colors.RED)
-        raise SystemExit(2) from None
+
+def _refuse(reason: str) -> NoReturn:
+    from whence.data.rows import writable
+    from whence.viz.terminal import printable
+
+    said = printable(writable(reason), keep="\n")  # what an input holds is no command to the terminal
+    typer.secho(f"whence: {said}", err=True, fg=typer.colors.RED)
+    raise SystemExit(2)

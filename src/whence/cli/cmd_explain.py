@@ -11,6 +11,7 @@ import typer
 from whence.cli.command import Column, Device, Dtype, Font, Model, Remote, Task, Truncate, app, target_of
 from whence.cli.screen import write
 from whence.errors import InputError
+from whence.options import whole_number
 from whence.results.stored import spelled
 
 __all__ = ["explain"]
@@ -103,9 +104,10 @@ def explain(
 
 def _hops(text: str) -> Any:
     """What was typed as --hops: a number, or all."""
-    if text != "all" and not text.isdigit():
+    number = whole_number(text)
+    if text != "all" and (number is None or number < 0):
         raise InputError(f"--hops {text} is no number of hops: pass one, or all")
-    return text if text == "all" else int(text)
+    return text if text == "all" else number
 
 
 def _texts(texts: list[str] | None, file: Path | None) -> list[str]:

@@ -9,6 +9,7 @@ import typer
 
 from whence.cli.command import Column, Device, Dtype, Font, Remote, Task, app, target_of
 from whence.cli.screen import write
+from whence.options import whole_number
 from whence.results.stored import spelled
 
 __all__ = ["tcav"]
@@ -67,5 +68,5 @@ def _layer(text: str | None) -> int | str | list[int | str] | None:
     """What was typed as --layer: numbers become numbers."""
     if text is None:
         return None
-    parts: list[int | str] = [int(p) if p.lstrip("-").isdigit() else p for p in text.split(",") if p]
+    parts = [p if (number := whole_number(p)) is None else number for p in text.split(",") if p]
     return parts[0] if len(parts) == 1 else parts

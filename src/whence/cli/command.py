@@ -7,6 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
+from whence.options import whole_number
 from whence.stamp import versions
 
 __all__ = [
@@ -83,4 +84,5 @@ def target_of(text: str | None, *, written: bool = False) -> Any:
 
 
 def _number(text: str) -> int | str:
-    return int(text) if text.lstrip("-").isdigit() else text
+    number = whole_number(text)
+    return text if number is None else number

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -29,7 +30,7 @@ def _blocks(paths: Sequence[Path | RemoteFile]) -> Iterator[tuple[str, str]]:
     for number, path in enumerate(paths):
         at = 0
         with path.open("rb") as file:
-            digest.update(f"\0{path.name}\0".encode())
+            digest.update(b"\0%s\0" % os.fsencode(path.name))
             begun = begun or f"{number} {path.name} byte 0"
             while piece := file.read(BLOCK - held):
                 begun = begun or f"{number} {path.name} byte {at}"

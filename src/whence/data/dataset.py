@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sized
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
 from itertools import chain, islice
 from typing import Any
 
 from whence.errors import InputError
 
-__all__ = ["BROKEN", "AbstractDataset", "IterableDataset", "Record"]
+__all__ = ["BROKEN", "LOOKED_AT", "AbstractDataset", "IterableDataset", "Record"]
 
+LOOKED_AT = 100
+"""Rows that say which columns there are: not every row has them all."""
 BROKEN = "\0broken"
 """The key of a record that could not be read; its value says why."""
 Record = Mapping[str, Any]
@@ -44,6 +46,10 @@ class AbstractDataset(ABC):
         """The number of rows, where counting is cheap."""
         return None
 
+    def only(self, columns: Sequence[str]) -> AbstractDataset:
+        """The same, of which no other columns are asked for."""
+        return self
+
     @property
     def is_text(self) -> bool:
         """Whether a record is a line of text and nothing more."""
@@ -61,18 +67,13 @@ class IterableDataset(AbstractDataset):
         self._used = False
 
     def columns(self) -> list[str]:
-        return list(next(iter(self.sample(1)), {}))
+        return [c for c in dict.fromkeys(chain.from_iterable(self.sample(LOOKED_AT))) if c != BROKEN]
 
     def count(self) -> int | None:
         return len(self._items) if isinstance(self._items, Sized) else None
 
     def fingerprint(self) -> dict[str, Any]:
         return {"name": self.name, "rows": self.count()}
-
-    @property
-    def is_text(self) -> bool:
-        """Whether a record is a line of text and nothing more."""
-        return False
 
     def sample(self, n: int) -> list[Record]:
         if not self._once:

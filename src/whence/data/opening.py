@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import glob
+import inspect
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from inspect import isgeneratorfunction
 from itertools import islice
 from pathlib import Path
 from typing import Any
@@ -41,6 +41,8 @@ def open_dataset(
     if isinstance(data, AbstractDataset):
         return data
     if isinstance(data, (str, Path)):
+        if not str(data):
+            raise InputError("the name of the data is empty: pass a file, a folder, a hub id, or '.' for this folder")
         return _named(str(data), split, subset, wanted)
     given, data = data, settled(data)
     if is_frame(data):
@@ -54,7 +56,7 @@ def open_dataset(
         hint = ""
         if isinstance(data, Mapping):
             hint = ". Columns in a dict make a frame: pandas.DataFrame(data)"
-        elif isgeneratorfunction(data):
+        elif inspect.isgeneratorfunction(data):
             hint = f". A generator has to be called: {data.__name__}()"
         raise InputError(
             f"can't read rows from {type(data).__name__}: pass a path, a hub id, a frame, or an iterable of texts or "
@@ -103,7 +105,10 @@ def open_files(
 
 
 def _folder(path: Path, wanted: Sequence[str]) -> AbstractDataset:
-    files = sorted(p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")))
+    runs = {manifest.parent for manifest in path.rglob("_manifest.json")} - {path}  # what was explained is no data
+    files = sorted(
+        p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")) and runs.isdisjoint(p.parents)
+    )
     data = [p for p in files if format_of(p) is not None]
     images = [p for p in files if p.suffix.lower() in IMAGES]
     if images and len(images) >= len(data):
@@ -129,8 +134,10 @@ class HubDataset(AbstractDataset):
     def __init__(self, name: str, split: str, subset: str | None):
         self.name, self.split = name, split
         library = need("datasets", "", f"there is no file {name!r} here, and a data set of that name from the hub")
+        takes = inspect.signature(library.load_dataset).parameters
+        own = {"trust_remote_code": False} if "trust_remote_code" in takes else {}  # later versions run none at all
         try:
-            self._data = library.load_dataset(name, subset, split=split, streaming=True)
+            self._data = library.load_dataset(name, subset, split=split, streaming=True, **own)
         except (OSError, ValueError) as error:
             raise InputError(
                 f"{name!r} is no file here, and no data set of that name with a split {split!r} could be opened: "

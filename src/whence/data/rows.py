@@ -12,6 +12,9 @@ from whence.data.dataset import BROKEN, AbstractDataset, Record
 
 __all__ = ["Columns", "Row", "rows", "writable"]
 
+DEEPEST = 50
+"""Lists and objects within each other, at most."""
+
 
 @dataclass(frozen=True)
 class Row:
@@ -49,6 +52,8 @@ class Columns:
 
     def row(self, number: int, record: Record) -> Row:
         """The row that a record stands for."""
+        if deep := next((c for c in self.named() if _is_deep(record.get(c))), None):
+            return Row(number, str(number), None, error=f"the value of {deep!r} is nested more than {DEEPEST} deep")
         name = str(number) if self.id is None else writable(str(record.get(self.id, number)))
         if BROKEN in record:
             return Row(number, name, None, error=record[BROKEN])
@@ -60,6 +65,14 @@ class Columns:
         return Row(number, name, content, record[self.target] if self.target else None, _problem(content))
 
 
+def _is_deep(value: Any, left: int = DEEPEST) -> bool:
+    """Whether lists and objects stand in each other further than anybody goes: processes hand rows to each other, and
+    what takes these apart goes down once for each."""
+    if not isinstance(value, (dict, list, tuple)):
+        return False
+    return left == 0 or any(_is_deep(one, left - 1) for one in (value.values() if isinstance(value, dict) else value))
+
+
 def _problem(content: Any) -> str | None:
     """Why a content can neither be encoded nor written."""
     try:
@@ -67,8 +80,6 @@ def _problem(content: Any) -> str | None:
             str(text).encode() if isinstance(text, str | tuple | list) else None
     except UnicodeEncodeError as error:
         return f"character {error.start} of the text is half of one (a lone surrogate): no UTF-8 can hold it"
-    except RecursionError:
-        return "the value is nested too deeply"
     return None
 
 

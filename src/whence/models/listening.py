@@ -52,8 +52,9 @@ def heard(item: Any, rate: int) -> Sound:
     return _mono(item)
 
 
-def _mono(samples: Any) -> Sound:
-    """One channel of floats. Whole numbers are scaled by what their type holds."""
+def _mono(samples: Any, channels: int | None = None) -> Sound:
+    """One channel of floats. Whole numbers are scaled by what their type holds. `channels`: their axis, where it is
+    known; else the shorter one."""
     array = samples.numpy(force=True) if isinstance(samples, Tensor) else np.asarray(samples)
     if array.dtype == object or array.ndim not in (1, 2) or array.dtype.kind not in "fiu":
         raise InputError(f"can't read a sound from {type(samples).__name__}: {WANTED}")
@@ -68,23 +69,45 @@ def _mono(samples: Any) -> Sound:
         if limits.min == 0:
             array = 2 * array - 1
     array = array.astype(np.float32)
-    if array.ndim == 2:  # channels are few
-        array = array.mean(0 if array.shape[0] <= array.shape[1] else 1)
+    if array.ndim == 2:
+        array = array.mean(int(array.shape[0] > array.shape[1]) if channels is None else channels)
     if not np.isfinite(array).all():
         raise InputError("the sound has samples that are no finite numbers")
     return array
 
 
 def _at_rate(samples: Sound, own: int, wanted: int) -> Sound:
-    """The same sound in other steps: its spectrum, cut or filled up, which adds no tone that was not there."""
+    """The same sound in other steps: its spectrum, cut or filled up, which adds no tone that was not there.
+
+    A little silence goes behind it, so that its length has small factors: others take several times the memory.
+    """
     if own < SLOWEST:
         raise InputError(f"a sound has a rate of thousands of samples a second, not {own}: pass (samples, rate)")
     if own == wanted:
         return samples
-    count = max(1, round(len(samples) * wanted / own))
-    spectrum = torch.fft.rfft(torch.from_numpy(samples))
-    made: Sound = (torch.fft.irfft(spectrum, n=count) * (count / len(samples))).numpy()
+    count, length = max(1, round(len(samples) * wanted / own)), _smooth(len(samples))
+    filled = max(count, round(length * wanted / own))
+    spectrum = torch.fft.rfft(torch.from_numpy(samples), n=length)
+    made: Sound = (torch.fft.irfft(spectrum, n=filled)[:count] * (filled / length)).numpy()
     return made
+
+
+def _smooth(least: int) -> int:
+    """The first number from `least` on that is a product of 2, 3 and 5.
+
+    >>> [_smooth(n) for n in (1, 7, 16000, 19661)]
+    [1, 8, 16000, 19683]
+    """
+    found = 1 << (least - 1).bit_length() if least > 1 else 1
+    five = 1
+    while five < found:
+        three = five
+        while three < found:
+            whole = -(-least // three)
+            found = min(found, three << (whole - 1).bit_length() if whole > 1 else three)
+            three *= 3
+        five *= 5
+    return found
 
 
 def opened(source: Any, *, seconds: float | None = None, samples: int | None = None) -> tuple[Sound, int]:
@@ -110,7 +133,7 @@ def opened(source: Any, *, seconds: float | None = None, samples: int | None = N
         else:  # 24 bits: the upper three bytes of four
             parts = np.frombuffer(raw, dtype=np.uint8).reshape(-1, 3)
             array = np.concatenate([np.zeros((len(parts), 1), np.uint8), parts], 1).view("<i4").reshape(-1)
-        return _mono(array.reshape(-1, channels).T if channels > 1 else array), rate
+        return _mono(array.reshape(-1, channels), channels=1), rate
     except (wave.Error, EOFError):
         pass  # no WAV, or one of floats
     except InputError:
@@ -130,7 +153,7 @@ def opened(source: Any, *, seconds: float | None = None, samples: int | None = N
     except (RuntimeError, OSError, TypeError) as error:  # soundfile's TypeError: raw samples say no rate
         why = "no format that is known" if "recognised" in str(error) else error
         raise InputError(f"{name} can't be read as a sound: {why}; {WANTED}") from None
-    return _mono(array.T), int(rate)
+    return _mono(array, channels=1), int(rate)
 
 
 class _Most(NamedTuple):

@@ -16,6 +16,7 @@ from whence.models.example import Example, ExampleBatch
 from whence.models.held_module import HeldModule
 from whence.models.inspecting import labels_of
 from whence.models.targets import CONSTANT, Term, View, Weights, field_of, unknown_label
+from whence.options import whole_number
 from whence.results import Prediction
 
 __all__ = ["NamedOutputs"]
@@ -169,7 +170,7 @@ class NamedOutputs(HeldModule):
         if isinstance(label, str):
             known = {name.lower() for name in labels}
             text = label if self.speaks else label.strip()
-            if text.lower() in known or not text.strip().lstrip("-").isdigit():
+            if text.lower() in known or whole_number(text) is None:
                 return self.find(text) if example is None else self.found(example, text)
         try:
             number = int(label)

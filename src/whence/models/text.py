@@ -31,6 +31,9 @@ FILLS = {
     "pad": ("pad", "unk", "eos"),
 }
 """What a fill stands for; a tokenizer without the first has the next."""
+LETTERS = 1000
+"""Characters for each token that a model takes, beyond which a text is not even looked at: a text of 24 MB took a
+tokenizer 10 GB, and was too long."""
 
 
 class TextAdapter(AbstractAdapter):
@@ -167,6 +170,13 @@ class TextAdapter(AbstractAdapter):
         self, texts: Sequence[Any], split: bool, truncate: bool, *, add_special_tokens: bool = True
     ) -> Example:
         tokenizer = self._reader
+        if self.limit is not None and (most := max(map(_letters, texts))) > LETTERS * self.limit:
+            if not truncate or split:
+                raise InputTooLongError(
+                    f"the text has {most:,} characters, and the model takes at most {self.limit} tokens. "
+                    "Pass truncate=True to explain its beginning, or shorten it."
+                )
+            texts = [text[: LETTERS * self.limit] for text in texts]
         second = texts[1] if len(texts) > 1 else None
         options: dict[str, Any] = {"is_split_into_words": split, "add_special_tokens": add_special_tokens}
         encoding = tokenizer(texts[0], second, verbose=False, **options)
@@ -201,7 +211,8 @@ class TextAdapter(AbstractAdapter):
         Their tensors are cut from one: every operation on a small one is a chance to lose the turn to another thread.
         """
         made: list[Example | None] = [None] * len(items)
-        plain = [n for n, item in enumerate(items) if isinstance(item, str) and item.strip()]
+        most = float("inf") if self.limit is None else LETTERS * self.limit
+        plain = [n for n, item in enumerate(items) if isinstance(item, str) and len(item) <= most and item.strip()]
         own = type(self).encode_one is TextAdapter.encode_one
         if not own or len(plain) < 2 or not getattr(self.tokenizer, "is_fast", False):
             return made
@@ -343,6 +354,11 @@ class TextAdapter(AbstractAdapter):
             found = next((i for i in known if i is not None), None)
             self._fills[fill] = int(found) if found is not None else self._pad_id or 0
         return self._fills[fill]
+
+
+def _letters(text: str | Sequence[str]) -> int:
+    """Of a text, or a list of words."""
+    return len(text) if isinstance(text, str) else sum(map(len, text))
 
 
 def _cut(rows: Sequence[Sequence[int]], like: Sequence[Sequence[int]]) -> Sequence[Tensor]:

@@ -16,7 +16,7 @@ from whence import cancel
 from whence.errors import InputError
 from whence.results.conservation import Conservation
 from whence.results.prediction import Part, Prediction
-from whence.results.stored import opened, packed, spelled
+from whence.results.stored import opened, packed, refuse_bomb, spelled
 from whence.results.verdict import verdict
 
 if TYPE_CHECKING:
@@ -112,7 +112,12 @@ def _from_data_url(text: str) -> np.ndarray:
     from PIL import Image
 
     held = base64.b64decode(text.partition(",")[2])
-    return np.asarray(Image.open(io.BytesIO(held)).convert("RGB"))
+    try:
+        picture = Image.open(io.BytesIO(held))
+    except Image.DecompressionBombError as error:
+        raise ValueError(str(error)) from None
+    refuse_bomb(3 * picture.width * picture.height, len(held))
+    return np.asarray(picture.convert("RGB"))
 
 
 def to_npz(exp: Explanation) -> bytes:

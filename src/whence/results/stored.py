@@ -18,7 +18,7 @@ import numpy as np
 
 from whence.errors import InputError
 
-__all__ = ["opened", "packed", "spelled"]
+__all__ = ["opened", "packed", "refuse_bomb", "spelled"]
 
 META = "meta"
 """Where an .npz has the values."""
@@ -26,8 +26,8 @@ META = "meta"
 SMALL, RATIO = 64 * 2**20, 100
 """Bytes that any file may take in memory, and how many times its own size a larger one may."""
 BROKEN = (
-    ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, EOFError, RecursionError, MemoryError,
-    NotImplementedError, zipfile.BadZipFile, zlib.error,
+    ValueError, TypeError, KeyError, IndexError, AttributeError, OSError, EOFError, MemoryError, ArithmeticError,
+    RuntimeError, zipfile.BadZipFile, zlib.error,
 )  # fmt: skip
 """What reading a file of any content may raise."""
 
@@ -74,6 +74,10 @@ def opened(path: str | Path, *kinds: str) -> Iterator[tuple[Any, dict[str, np.nd
 def _refuse_bomb(path: Path) -> None:
     """A small file can say that it holds any number of zeros."""
     with zipfile.ZipFile(path) as file:
-        size = sum(entry.file_size for entry in file.infolist())
-    if size > max(SMALL, RATIO * path.stat().st_size):
-        raise InputError(f"{path.name!r} would take {size / 1e6:.0f} MB of memory, which no result of its size does")
+        refuse_bomb(sum(entry.file_size for entry in file.infolist()), path.stat().st_size)
+
+
+def refuse_bomb(size: int, held: int) -> None:
+    """An error for what would take many times the memory of the file that it is held in."""
+    if size > max(SMALL, RATIO * held):
+        raise ValueError(f"it would take {size / 1e6:.0f} MB of memory, which no result of its size does")

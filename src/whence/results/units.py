@@ -21,8 +21,8 @@ Units = Unit | Sequence[Any] | Mapping[str, Any]
 """A unit's name; or stretches of the text, by first character and end or by what they read, with or without names."""
 Span = tuple[int, int]
 
-ENDS = re.compile(r"""[.!?…]+["'”’»)\]]*(?=\s)|[。！？]+["'”’」』）]*|\n+""")
-"""Where a sentence may end."""
+ENDS = re.compile(r"""(?<![.!?…])[.!?…]++["'”’»)\]]*+(?=\s)|[。！？]++["'”’」』）]*+|\n++""")
+"""Where a sentence may end. No mark is looked at twice, however many there are."""
 ABBREVIATED = re.compile(
     r"(?:\b(?:[A-Za-z]|Mr|Mrs|Ms|Dr|Prof|Sr|Jr|St|Mt|vs|etc|No|Nos|Fig|Eq|Sec|Vol|pp|al|cf|ca|approx|Inc|Ltd|Co|Gen|Col|"
     r"Gov|Sen|Rep|Capt|Lt|Jan|Feb|Mar|Apr|Jun|Jul|Aug|Sept?|Oct|Nov|Dec)|e\.g|i\.e)\.$"
@@ -42,22 +42,26 @@ def sentences(text: str) -> list[tuple[int, int]]:
     >>> len(sentences("1. It rained. 2. It snowed."))
     2
     """
-    found, begin = [], 0
+    found, begin, rest = [], 0, 0
+    first = _behind_space(text, 0)  # of the letters of the sentence
     for match in ENDS.finditer(text):
         end, mark = match.end(), match.group()
-        rest = SPACE.match(text, end).end()  # type: ignore[union-attr]  # no space is a match as well
+        rest = _behind_space(text, end) if end > rest else rest
         behind = text[rest : rest + 1]
         is_line = "\n" in mark
         if not is_line and ABBREVIATED.search(text[max(0, end - 12) : end]):
             continue
         if behind.islower() and not ("\n\n" in mark or "!" in mark or "?" in mark):
             continue
-        read = text[begin:end].strip()
-        if not read or (not is_line and NUMBERED.fullmatch(read)):
+        if first >= end or (not is_line and NUMBERED.fullmatch(text, first, end)):
             continue
         found.append((begin, rest))
-        begin = rest
+        begin = first = rest
     return found if begin == len(text) and found else [*found, (begin, len(text))]
+
+
+def _behind_space(text: str, at: int) -> int:
+    return SPACE.match(text, at).end()  # type: ignore[union-attr]  # no space is a match as well
 
 
 def groups_of(exp: Explanation, by: Units) -> list[tuple[str, list[int]]]:

@@ -64,7 +64,8 @@ class Attempt:
             note = json.loads(self.path.read_bytes())
             self.suspects, self.died = note["suspects"], Counter({int(k): n for k, n in note["died"].items()})
             window, row, deaths = note["window"], note["row"], note["deaths"] if note["run"] == self.run else 0
-        except (ValueError, TypeError, KeyError):  # the disk lost it, or somebody changed it
+        except (ValueError, TypeError, KeyError, AttributeError):  # the disk lost it, or somebody changed it
+            self.suspects, self.died = [], Counter()
             return
         self.deaths = deaths + 1
         if row is not None:

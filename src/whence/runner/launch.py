@@ -39,6 +39,7 @@ from whence.runner.ray_executor import RayExecutor
 from whence.runner.shards import leftovers
 from whence.runner.window import check_kind
 from whence.runner.work import Job
+from whence.viz.terminal import printable
 
 __all__ = ["EXECUTORS", "Run", "run"]
 
@@ -160,6 +161,8 @@ def run(
     adapter = load(model, **(model_options or {})) if isinstance(model, str | Path) else load(model)
     chosen = as_method(method, **options)
     columns = _columns(source, Columns(text, text_pair, id_column, target_column), adapter)
+    source = source.only(columns.named())
+    _refuse_within(out, data, source)
     if isinstance(adapter, Embeds) and columns.target is None and target is None:
         if columns.pair is None:
             raise InputError(
@@ -227,6 +230,19 @@ def _called(thing: Any) -> str:
     if not isinstance(thing, str | Path):
         return f"a {type(thing).__name__}"
     return shown_address(str(thing)) if is_remote(str(thing)) else str(thing)
+
+
+def _refuse_within(out: Path, data: Any, source: AbstractDataset) -> None:
+    """What is written among the data would be data the next time."""
+    folder, here = [Path(data).expanduser()] if isinstance(data, str | Path) else [], out.resolve()
+    files = [path for path in getattr(source, "paths", ()) if isinstance(path, Path)]
+    around = next((one for one in folder if one.is_dir() and one.resolve() in (here, *here.parents)), None)
+    within = around or next((one for one in files if here in one.resolve().parents), None)
+    if within is not None:
+        raise InputError(
+            f"--out {str(out)!r} and the data, {str(within)!r}, lie within each other: what is written there would be "
+            "data the next time. Choose another --out"
+        )
 
 
 def _columns(source: AbstractDataset, columns: Columns, adapter: AbstractAdapter) -> Columns:
@@ -315,6 +331,17 @@ class _Launch:
     """Rows up to the last shard that was handed out or passed over."""
 
     def go(self, executor: Any, progress: Any) -> Run:
+        try:
+            return self._gone(executor, progress)
+        except OSError as error:
+            if error.errno not in FULL:
+                raise
+            again = "type the same command again to go on"
+            raise WhenceError(
+                f"the disk is full. Make room; what is in {str(self.job.out)!r} is safe: {again}"
+            ) from error
+
+    def _gone(self, executor: Any, progress: Any) -> Run:
         out = self.job.out
         out.mkdir(parents=True, exist_ok=True)
         with locked(out):
@@ -329,6 +356,9 @@ class _Launch:
                 note_of(out, number).unlink(missing_ok=True)
             for name, reason in journal.damaged.items():
                 print(f"{name} {reason}: its rows are explained again", file=sys.stderr)
+            journal.mend()
+            for name in journal.foreign() if self.manifest.complete else ():
+                print(f"{printable(name)} is of no run here: take it away", file=sys.stderr)
             self.manifest.write(out)
             if self.job.strict and journal.failed:
                 raise InputError(f"{journal.failed} rows failed in an earlier run without --strict: see whence summary")

@@ -1,8 +1,8 @@
 """What was asked for and what is done: `_manifest.json`, replaced whole, and `_journal.jsonl`, only appended to.
 
 A shard counts as done when its line is in the journal and its file is what the line says: `opened` compares sizes,
-`run` and `verify` every byte. Manifest and lines carry a digest of themselves; a line that was cut off by a crash, or
-changed, is dropped. Names begin with `_`, which readers of Parquet folders pass over.
+`run` and `verify` every byte. Manifest and lines carry a digest of themselves; a line that was changed is named, and
+one that a crash cut off is dropped. Names begin with `_`, which readers of Parquet folders pass over.
 """
 
 from __future__ import annotations
@@ -108,7 +108,8 @@ class Journal:
         self.out, self.path = out, out / JOURNAL
         self.done: dict[int, ShardReport] = {}
         self.damaged: dict[str, str] = {}
-        """What stands in the journal and not in its file, with the reason."""
+        """Files that are not what was written, with the reason."""
+        self._is_cut = False
         for report in {r.shard: r for r in self._lines()}.values():
             if reason := self.problem(report, whole=whole):
                 self.damaged[report.file] = reason
@@ -118,11 +119,27 @@ class Journal:
     def _lines(self) -> Iterator[ShardReport]:
         if not self.path.exists():
             return
-        for line in self.path.read_bytes().split(b"\n"):
+        lines, changed = self.path.read_bytes().split(b"\n"), []
+        for number, line in enumerate(lines, 1):
             try:
                 yield ShardReport(**_unsealed(json.loads(line)))
             except (ValueError, TypeError, AttributeError, RecursionError):
-                continue  # cut off by a crash; appending after it starts a line of its own
+                if number < len(lines):
+                    changed.append(str(number))
+                elif line:  # it has no end: a crash cut it off
+                    self._is_cut = True
+        if changed:
+            self.damaged[self.path.name] = f"has lines that are not as they were written ({', '.join(changed[:SHOWN])})"
+
+    def mend(self) -> None:
+        """Leave nothing in the journal but what can be read."""
+        if self._is_cut or self.path.name in self.damaged:
+            write(self.path, "".join(map(_line, self.done.values())), durable=True)
+
+    def foreign(self) -> list[str]:
+        """Parquet files that the journal does not name."""
+        known = {*self.damaged, *(report.file for report in self.done.values())}
+        return sorted({path.name for path in self.out.glob("*.parquet")} - known)
 
     def problem(self, report: ShardReport, *, whole: bool = True) -> str:
         """What is wrong with the file of a shard; nothing if it is as it was written."""
@@ -143,7 +160,7 @@ class Journal:
 
     def add(self, report: ShardReport) -> None:
         """Record a shard as done. Its file is in place already."""
-        append(self.path, json.dumps(_sealed(asdict(report))) + "\n")
+        append(self.path, _line(report))
         self.done[report.shard] = report
 
     @property
@@ -153,6 +170,10 @@ class Journal:
     @property
     def failed(self) -> int:
         return sum(r.failed for r in self.done.values())
+
+
+def _line(report: ShardReport) -> str:
+    return json.dumps(_sealed(asdict(report))) + "\n"
 
 
 def _sealed(values: dict[str, Any]) -> dict[str, Any]:

@@ -13,7 +13,9 @@ import os
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import chdir, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from tempfile import TemporaryDirectory
 from typing import Any
 
 from whence.errors import InputError, ModelError
@@ -26,6 +28,8 @@ from whence.runner.work import Job, explain_shards
 
 __all__ = ["RayExecutor", "Worker"]
 
+SAID = 400
+"""Letters of an error of Ray's, which has the reason at its end."""
 QUIET = 30.0
 """Seconds without a worker after which it is said that the run waits for one."""
 
@@ -33,8 +37,10 @@ QUIET = 30.0
 class Worker:
     """Lives in an actor: loads the model once, explains shards."""
 
-    def __init__(self, job: Job, on_gpu: bool):
+    def __init__(self, job: Job, on_gpu: bool, folder: str):
         self.job, self.on_gpu = job, on_gpu
+        with suppress(OSError):  # names of files may begin there; another machine need not have it
+            os.chdir(folder)
 
     def up(self) -> int:
         """Load the model; the number of the process."""
@@ -66,11 +72,7 @@ class RayExecutor:
     ) -> Iterator[ShardReport]:
         """Reports of shards as they are finished."""
         ray = need("ray", "ray", "--executor ray")
-        started = not ray.is_initialized()
-        if started:
-            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
-        fleet: _Fleet | None = None
-        try:
+        with _connected(ray):
             # Tokenising in a thread: an actor may use no more cores than it asked for.
             job = replace(job, encode_in_process=False)
             # A small job travels with each actor; a model in memory is put once for all, under a reference that has to
@@ -78,21 +80,39 @@ class RayExecutor:
             packed = job if isinstance(job.model, str) else ray.put(job)
             needs = self.needs(job, adapter)
             actor = ray.remote(**needs, scheduling_strategy="SPREAD")(Worker)
-            fleet = _Fleet(ray, lambda: actor.remote(packed, needs["num_gpus"] > 0), iter(shards), needs)
-            for report in fleet.reports(self.workers or room(needs, ray.cluster_resources())):
-                yield report
-                progress(report.rows)
-        finally:
-            if fleet is not None:
+            folder, on_gpu = os.getcwd(), needs["num_gpus"] > 0
+            fleet = _Fleet(ray, lambda: actor.remote(packed, on_gpu, folder), iter(shards), needs)
+            try:
+                for report in fleet.reports(self.workers or room(needs, ray.cluster_resources())):
+                    yield report
+                    progress(report.rows)
+            finally:
                 fleet.end()
-            if started:
-                ray.shutdown()
 
     def needs(self, job: Job, adapter: AbstractAdapter) -> dict[str, float]:
         """What a worker takes of the cluster."""
         gpus = self.gpus if self.gpus is not None else float(adapter.device.type == "cuda")
         cpus = self.cpus if self.cpus is not None else 1 if gpus else job.plan.threads
         return {"num_cpus": cpus, "num_gpus": gpus}
+
+
+@contextmanager
+def _connected(ray: Any) -> Iterator[None]:
+    """With Ray: as it is connected already, or started for the time being."""
+    if ray.is_initialized():
+        yield
+        return
+    with TemporaryDirectory(ignore_cleanup_errors=True) as empty:
+        # Ray puts the folder in which it is started first on the path of its workers, and data may lie there. Who works
+        # with modules in it has it on the path already.
+        here = os.getcwd()
+        begun_in = here if here in map(os.path.abspath, sys.path) else empty
+        with chdir(begun_in):
+            ray.init(include_dashboard=False, log_to_driver=False, configure_logging=False)
+        try:
+            yield
+        finally:
+            ray.shutdown()
 
 
 def room(needs: dict[str, float], have: dict[str, float]) -> int:
@@ -158,10 +178,10 @@ class _Fleet:
             found = self.ray.get(reference)
         except self.ray.exceptions.RayTaskError as error:
             raise error.cause from None
-        except self.ray.exceptions.RayError:  # the actor, its process, its machine or the way to it is gone
+        except self.ray.exceptions.RayError as error:  # the actor, its process, its machine or the way to it is gone
             if shard is not None:
                 self.again.append(shard)
-            self._replace(member)
+            self._replace(member, error)
             return None
         if shard is None:
             member.is_up, member.stillborn = True, 0
@@ -173,7 +193,7 @@ class _Fleet:
         self.members.append(member)
         self.waiting[member.actor.up.remote()] = member, None
 
-    def _replace(self, member: _Member) -> None:
+    def _replace(self, member: _Member, error: Exception) -> None:
         """Once for each death, however many shards it had."""
         if member.is_dead:
             return
@@ -182,7 +202,10 @@ class _Fleet:
         self.ray.kill(member.actor)  # one that can't be reached may still be at work
         stillborn = 0 if member.is_up else member.stillborn + 1
         if stillborn == TRIES:
-            raise ModelError(f"a worker died {TRIES} times before it had loaded the model: out of memory?")
+            said = " ".join(str(error).split())[-SAID:]
+            raise ModelError(
+                f"a worker died {TRIES} times before it had loaded the model: out of memory? Ray says: {said}"
+            )
         self._hire(stillborn)
 
     def _feed(self) -> None:

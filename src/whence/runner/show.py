@@ -9,21 +9,42 @@ from typing import Any
 import numpy as np
 
 from whence import cancel
-from whence.errors import InputError
+from whence.errors import InputError, WhenceError
 from whence.extras import need_parquet
 from whence.results import Conservation, Explanation, Prediction
 from whence.runner.manifest import Journal, Manifest, folder_of
 
-__all__ = ["explanation_of", "held", "opened", "record_of", "show", "tables"]
+__all__ = ["damage", "explanation_of", "held", "looked_at", "opened", "record_of", "show", "tables"]
 
 
-def opened(out: str | Path, *, whole: bool = False) -> tuple[Manifest, Journal]:
-    """The manifest and journal of a run; with `whole`, its shards compared to the byte."""
+def looked_at(out: str | Path, *, whole: bool = False) -> tuple[Manifest, Journal]:
+    """The manifest and journal of a run, damaged or not; with `whole`, its shards compared to the byte."""
     path = folder_of(out)
     manifest = Manifest.read(path) if path.is_dir() else None
     if manifest is None:
         raise InputError(f"{str(path)!r} holds no run: type  whence run DATA --model ID --out {path}")
     return manifest, Journal(path, whole=whole)
+
+
+def opened(out: str | Path) -> tuple[Manifest, Journal]:
+    """The manifest and journal of a run whose shards are all there. One that lacks some would be another run."""
+    manifest, journal = looked_at(out)
+    if wrong := damage(manifest, journal):
+        raise WhenceError(wrong)
+    return manifest, journal
+
+
+def damage(manifest: Manifest, journal: Journal) -> str:
+    """What is wrong with a run, and what to type; nothing if all is there."""
+    name, reason = next(iter(journal.damaged.items()), ("", ""))
+    if not reason and manifest.complete and journal.rows != manifest.rows:
+        name, reason = journal.path.name, f"has {journal.rows} of {manifest.rows} rows"
+    if not reason:
+        return ""
+    return (
+        f"{name} of {str(journal.out)!r} {reason}. Type  whence verify {journal.out}  to see what else is not as it "
+        "was written; the same whence run explains the rows again"
+    )
 
 
 def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
@@ -39,8 +60,10 @@ def tables(out: str | Path, columns: list[str] | None = None) -> Iterator[Any]:
 
 def show(out: str | Path, row: int) -> Explanation:
     """The explanation of row number `row` of a run. Reads one window of one shard."""
-    manifest, journal = opened(out)
+    manifest, journal = looked_at(out)
     record = record_of(row, manifest, journal)
+    if record is None and (wrong := damage(manifest, journal)):  # it may be among what is lost
+        raise WhenceError(wrong)
     if record is None:
         raise InputError(f"row {row} is not in {str(out)!r}, which holds {held(manifest, journal)}")
     if record["error"] is not None:

@@ -5,9 +5,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from pathlib import Path
 
-from whence.runner.show import opened
+from whence.runner.show import looked_at
+from whence.viz.terminal import printable
 
 __all__ = ["Verification", "verify"]
+
+FOREIGN = "is not in the journal"
 
 
 @dataclass(frozen=True)
@@ -23,6 +26,8 @@ class Verification:
     """Whether the run came to the end of its data."""
     damaged: dict[str, str]
     """Files that are not as they were written, and why."""
+    unlisted: int = 0
+    """Shards of a run that is not complete which its journal does not name."""
 
     @property
     def ok(self) -> bool:
@@ -31,21 +36,25 @@ class Verification:
     def __str__(self) -> str:
         lines = [f"{name} {reason}" for name, reason in self.damaged.items()]
         lines.append(f"{self.shards} shards with {self.rows} rows under {self.out} are as they were written")
-        if self.damaged:
+        if self.unlisted:
+            lines.append(f"{self.unlisted} more are not in the journal, as after a crash: they are explained again")
+        if any(reason != FOREIGN for reason in self.damaged.values()):
             lines.append("the same whence run again explains the other rows anew")
-        elif not self.complete:
+        if FOREIGN in self.damaged.values():
+            lines.append("what is not in the journal is of no run here: take it away")
+        if not self.complete and not self.damaged:
             lines.append("the run is not complete: type the same whence run again to go on")
-        return "\n".join(lines)
+        return "\n".join(map(printable, lines))
 
 
 def verify(out: str | Path) -> Verification:
     """Read every byte of a run and compare it with what was written. `damaged` names the files that differ."""
-    manifest, journal = opened(out, whole=True)
-    damaged = dict(journal.damaged)
-    if manifest.complete:  # before that, a shard may be whole and its line not yet written
-        known = {*damaged, *(report.file for report in journal.done.values())}
-        foreign = {path.name for path in journal.out.glob("*.parquet")} - known
-        damaged |= dict.fromkeys(sorted(foreign), "is not in the journal")
+    manifest, journal = looked_at(out, whole=True)
+    damaged, foreign = dict(journal.damaged), journal.foreign()
+    if manifest.complete:
+        damaged |= dict.fromkeys(foreign, FOREIGN)
         if not damaged and journal.rows != manifest.rows:
             damaged[journal.path.name] = f"has {journal.rows} of {manifest.rows} rows"
-    return Verification(journal.out, len(journal.done), journal.rows, manifest.complete, damaged)
+    # before that, a shard may be whole and its line not yet written
+    unlisted = 0 if manifest.complete else len(foreign)
+    return Verification(journal.out, len(journal.done), journal.rows, manifest.complete, damaged, unlisted)

@@ -15,6 +15,7 @@ from whence.methods.method import AbstractMethod
 from whence.models.adapter import AbstractAdapter
 from whence.models.embedding import Embeds, similar_to
 from whence.models.example import Example
+from whence.options import whole_number
 from whence.results import Explanation
 
 __all__ = ["Encoded", "Result", "WindowExplainer", "check_kind", "message_of"]
@@ -115,9 +116,8 @@ class WindowExplainer:
         if isinstance(self.adapter, Embeds) and isinstance(row.target, str):
             return similar_to(row.target)
         choice = row.target if row.target is not None else self.target
-        if isinstance(choice, str) and choice not in self.adapter.labels and choice.lstrip("-").isdigit():
-            return int(choice)  # CSV has no numbers
-        return choice
+        number = whole_number(choice) if isinstance(choice, str) and choice not in self.adapter.labels else None
+        return choice if number is None else number  # CSV has no numbers
 
     def fill(self, result: Result, exp: Explanation) -> None:
         """Put an explanation into its row."""

@@ -25,6 +25,9 @@ from whence.viz.metrics import FAMILY, is_sure, measure
 
 __all__ = ["to_svg"]
 
+TIP = 200
+"""Letters of a tip. That of a long token stands on each of its lines."""
+
 
 def to_svg(drawing: Drawing, *, outlined: bool = False) -> str:
     """One <svg> element. Neighbours of one style share a group, boxes of one colour share a path.
@@ -99,6 +102,7 @@ def _element(shape: Shape, style: str) -> str:
     cancel.check()
     style = f" {style}" if style else ""
     title = "" if isinstance(shape, Line) else shape.title
+    title = title if len(title) <= TIP else title[: TIP - 1] + "…"
     tip = f"<title>{_escaped(title)}</title>" if title else ""
     if isinstance(shape, Text):
         return _text(shape, style, tip)

@@ -43,14 +43,18 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
         if "\n" in piece.gap:
             text.append("\n")
         else:
-            text.append(piece.gap, style="on rgb(255,255,255)")  # paper: zero is white in dark terminals as well
+            text.append(
+                printable(piece.gap), style="on rgb(255,255,255)"
+            )  # paper: zero is white in dark terminals as well
         text.append(printable(piece.text), style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
     return text
 
 
 def printable(text: str, keep: str = "") -> str:
-    """Without the control characters that terminals obey: a token can't move the cursor or clear the screen."""
-    return "".join("\ufffd" if unicodedata.category(char) == "Cc" and char not in keep else char for char in text)
+    """Without the control characters that terminals obey, and halves of characters that no terminal can be sent: a
+    token can't move the cursor or clear the screen."""
+    barred = ("Cc", "Cs")
+    return "".join("\ufffd" if unicodedata.category(char) in barred and char not in keep else char for char in text)
 
 
 def picture(exp: Explanation) -> Text:

@@ -16,6 +16,8 @@ NOT_FIRST = frozenset("。、，．！？：；）」』】〉》〕’”％…
 """Characters that don't begin a line."""
 JOINER = "\u200d"
 SLIVER = "\u2009"
+NARROWEST = 0.1
+"""Of letters, in ems: a line holds no more of them, and no more of a long token are measured at a time."""
 LEAST = 3
 """Letters that a line has room for beside its indentation."""
 
@@ -157,10 +159,11 @@ def is_wide(char: str) -> bool:
 
 def _cut(group: Sequence[Piece], measure: Measure, size: float, width: float) -> Iterator[Piece]:
     """The group with tokens that are longer than a line cut into pieces that fit."""
+    most = int(width / (NARROWEST * size)) + 1
     for piece in group:
         text, gap = piece.text, piece.gap
-        while text and measure(text, size, False) > width:
-            low, high = 1, len(text)
+        while text and (len(text) > most or measure(text, size, False) > width):
+            low, high = 1, min(len(text), most)
             while low < high:
                 middle = (low + high + 1) // 2
                 low, high = (middle, high) if measure(text[:middle], size, False) <= width else (low, middle - 1)

@@ -248,6 +248,7 @@ class RunEntry(BaseModel):
     rows: int
     failed: int
     complete: bool
+    damaged: bool = Field(description="Whether some of it is not as it was written: only single rows can be read.")
     labelled: bool = Field(description="Whether its targets are the data's own, so that predictions can be wrong.")
     method: str
     model: str

@@ -43,7 +43,7 @@ _PIECES = re.compile(rb'"(?:[^"\\]++|\\.)*+"?+|[\[{]|[\]}]|,|[^\s"\[\]{},:]++', 
 async def taken(headers: Headers, receive: Receive, limits: Limits) -> Body:
     """The body, up to the limit whatever its length is said to be, and in time however slowly it comes."""
     said = headers.get("content-length", "")
-    if said.isdigit() and (len(said) > 15 or int(said) > limits.body_bytes):
+    if said.isdecimal() and (len(said) > 15 or int(said) > limits.body_bytes):
         raise _too_large(limits)
     body: Body = SpooledTemporaryFile(IN_MEMORY)  # noqa: SIM115 – whoever asked for the body closes it
     try:

@@ -71,14 +71,27 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
-        self._await_reader(self.transport.get_write_buffer_size())
+        self._await_reader(self.unread)
+        self._bound_unread()
+
+    @property
+    def unread(self) -> int:
+        """Bytes of answers that this client has not taken."""
+        return int(self.transport.get_write_buffer_size())
+
+    def _bound_unread(self) -> None:
+        """Answers are in memory until they are read: those of one client are not to fill it."""
+        own = [c for c in self.connections if isinstance(c, Connection) and c.who == self.who and c.unread]
+        own.sort(key=lambda c: -c._began)
+        while len(own) > 1 and sum(c.unread for c in own) > self.limits.unread_bytes:
+            own.pop().transport.abort()
 
     def _await_reader(self, unread: int) -> None:
         self._reading = self.loop.call_later(self.limits.body_seconds, self._look_at_reader, unread)
 
     def _look_at_reader(self, unread: int) -> None:
         """Who reads slowly may go on; `resume_writing` is called only once nearly all is read."""
-        if (left := self.transport.get_write_buffer_size()) < unread:
+        if (left := self.unread) < unread:
             self._await_reader(left)
         else:
             self.transport.abort()

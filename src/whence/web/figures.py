@@ -46,35 +46,41 @@ def drawn(request: FigureRequest, catalogue: Catalogue, limits: Limits) -> File:
     results, failed = compared(request, catalogue, limits)
     if failed:
         raise ApiError(422, "not_explained", f"{failed[0]['method']}: {failed[0]['message']}", "Leave that method out.")
-    return _file(lambda: _content(results, request.format), request.format)
+    return _file(lambda: _content(results, request.format), request.format, limits)
 
 
 def drawn_pair(request: PairFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
     """The file that /api/similarity/figure answers with."""
     pair = answer_pair.compared(request, catalogue, limits)
-    return _file(lambda: content(pair, request.format), request.format)
+    return _file(lambda: content(pair, request.format), request.format, limits)
 
 
 def drawn_written(request: WriteFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
     """The file that /api/write/figure answers with."""
     trace = answer_writing.written_again(request, catalogue, limits)
-    return _file(lambda: content(trace, request.format), request.format)
+    return _file(lambda: content(trace, request.format), request.format, limits)
 
 
 def drawn_cited(request: CiteFigureRequest, catalogue: Catalogue, limits: Limits) -> File:
     """The file that /api/cite/figure answers with."""
     cited = answer_writing.cited_again(request, catalogue, limits)
-    return _file(lambda: content(cited, request.format), request.format)
+    return _file(lambda: content(cited, request.format), request.format, limits)
 
 
-def _file(made: Callable[[], str | bytes], form: str) -> File:
+def _file(made: Callable[[], str | bytes], form: str, limits: Limits) -> File:
     try:
         found = made()
     except MissingExtraError as error:
         raise ApiError(422, "not_installed", str(error), "Choose svg, html or json instead.") from None
     except WhenceError as error:
         raise of_library(error) from None
-    return File(found if isinstance(found, bytes) else found.encode(), TYPES[form], f"whence.{form}")
+    held = found if isinstance(found, bytes) else found.encode()
+    if len(held) > limits.answer_bytes:
+        raise ApiError(
+            413, "too_large", f"The file would have {len(held):,} bytes; the limit is {limits.answer_bytes:,}.",
+            "Ask for fewer methods or targets, a shorter text, or another format.",
+        )  # fmt: skip
+    return File(held, TYPES[form], f"whence.{form}")
 
 
 def _content(results: Comparison, form: str) -> str | bytes:

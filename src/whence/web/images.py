@@ -7,6 +7,7 @@ import math
 import warnings
 from typing import Any
 
+from whence import cancel
 from whence.web.refusals import ApiError
 from whence.web.settings import Limits
 from whence.web.uploads import Upload
@@ -23,6 +24,18 @@ ORIENTATION = 0x0112
 """EXIF's word for how a camera was held."""
 STRIP = 256
 """Rows that are worked on at a time: whole copies of a large picture took 0.9 GB."""
+SCANS = 100
+"""Times that a JPEG may go over its picture, each of which takes as long as the first; cameras write about ten."""
+COPIES = {"WEBP": 4}
+"""Whole copies that Pillow has of a picture of a format as it unpacks it, where that is more than one."""
+
+
+class _File(io.BytesIO):
+    """A picture is read piece by piece as it is unpacked, and nobody may be waiting for it any more."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        cancel.check()
+        return super().read(size)
 
 
 def decoded(data: str, limits: Limits) -> Any:
@@ -33,12 +46,15 @@ def decoded(data: str, limits: Limits) -> Any:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", Image.DecompressionBombWarning)  # our own limit is below
-            picture = Image.open(io.BytesIO(raw), formats=FORMATS)
-        if picture.width * picture.height > limits.image_pixels:
+            picture = Image.open(_File(raw), formats=FORMATS)
+        most = limits.image_pixels // COPIES.get(picture.format or "", 1)
+        if picture.width * picture.height > most:
             raise ApiError(
-                413, "too_large", f"The image has {picture.width:,} × {picture.height:,} pixels; the limit is "
-                f"{limits.image_pixels:,} altogether.", "Make it smaller.",
+                413, "too_large", f"The image has {picture.width:,} × {picture.height:,} pixels; the limit for "
+                f"{picture.format} is {most:,} altogether.", "Make it smaller.",
             )  # fmt: skip
+        if picture.format == "JPEG" and (scans := raw.count(b"\xff\xda")) > SCANS:
+            raise IMAGE.unreadable(f"it goes over its pixels {scans:,} times, and {SCANS} are the limit")
         if max(picture.size) > LONGEST * min(picture.size):
             raise ApiError(
                 422, "bad_image", f"The image is more than {LONGEST} times as long as it is wide, or as wide as long.",

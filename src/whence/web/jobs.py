@@ -22,6 +22,8 @@ __all__ = ["Jobs", "client_of", "gone", "while_connected"]
 
 T = TypeVar("T")
 DONE, CANCELLED, TIMED_OUT, REFUSED = "done", "cancelled", "timed_out", "refused"
+PATIENCE = 5
+"""A job may wait so many times as long as one may run: whatever keeps a thread busy, each request is answered."""
 LINGER = 0.01
 """Seconds that a job waits for others, where several were done in one go before: their clients come back together."""
 Work = Callable[[list[Any]], list[Any]]
@@ -95,7 +97,11 @@ class Jobs:
         else:
             self._start()
         try:
-            await job.begun
+            begun, _ = await asyncio.wait({job.begun}, timeout=PATIENCE * self.seconds)
+            if not begun:
+                self._queue.remove(job)
+                raise self._busy()
+            job.begun.result()
             finished, _ = await asyncio.wait({job.result}, timeout=self.seconds)
         except asyncio.CancelledError:
             self._leave(job, "the client left", CANCELLED)

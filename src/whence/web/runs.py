@@ -15,7 +15,7 @@ from whence.errors import UnknownNameError, WhenceError
 from whence.extras import need_parquet
 from whence.results.explanation_files import to_wire
 from whence.runner.manifest import Journal, Manifest, ShardReport
-from whence.runner.show import explanation_of, held, opened, record_of
+from whence.runner.show import damage, explanation_of, held, looked_at, opened, record_of
 from whence.runner.summary import summary
 from whence.web.refusals import ApiError
 
@@ -36,7 +36,7 @@ class Runs:
         self._folders: dict[str, Path] = {}
         for folder in folders:
             path = Path(folder).expanduser().resolve()
-            opened(path)  # says what to type if there is no run
+            looked_at(path)  # says what to type if there is no run
             name, n = path.name, 2
             while name in self._folders:
                 name, n = f"{path.name}-{n}", n + 1
@@ -53,12 +53,17 @@ class Runs:
         return [self._entry(name) for name in self._folders]
 
     def _entry(self, name: str) -> dict[str, Any]:
-        manifest, journal = self._opened(name)
+        try:
+            manifest, journal = self._looked_at(name)
+        except ApiError:  # its manifest can't be read: the others can
+            nothing = {"rows": 0, "failed": 0, "complete": False, "damaged": True, "labelled": False}
+            return {"name": name, **nothing, "method": "", "model": ""}
         return {
             "name": name,
             "rows": journal.rows,
             "failed": journal.failed,
             "complete": manifest.complete,
+            "damaged": bool(damage(manifest, journal)),
             "labelled": bool((manifest.settings.get("columns") or {}).get("target")),
             "method": str(manifest.settings["method"].get("name", "")),
             "model": _without_path(str(manifest.settings["model"].get("model", ""))),
@@ -78,11 +83,11 @@ class Runs:
 
     def row(self, name: str, index: int) -> dict[str, Any]:
         """One row as an explanation."""
-        manifest, journal = self._opened(name)
+        manifest, journal = self._looked_at(name)
         with _reading(name):
             record = record_of(index, manifest, journal)
         if record is None:
-            if journal.damaged:  # it may be among what was lost
+            if damage(manifest, journal):  # it may be among what was lost
                 raise _damaged(name)
             message = f"There is no row {index}: the run holds {held(manifest, journal)}."
             raise ApiError(404, "unknown_row", message, "See rows.")
@@ -113,6 +118,12 @@ class Runs:
         path = self._folder(name)
         with _reading(name):
             return opened(path)
+
+    def _looked_at(self, name: str) -> tuple[Manifest, Journal]:
+        """The same of a run that may lack some rows."""
+        path = self._folder(name)
+        with _reading(name):
+            return looked_at(path)
 
 
 @contextmanager

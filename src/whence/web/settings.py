@@ -29,7 +29,7 @@ class Limits:
     sound_bytes: int = 10_000_000
     """Of a sound file."""
     sound_seconds: float = 30.0
-    sound_samples: int = 20_000_000
+    sound_samples: int = 8_000_000
     """Of a sound once it is unpacked, over all its channels."""
     methods: int = 8
     removed: int = 512
@@ -47,6 +47,10 @@ class Limits:
     """Waiting requests for texts that may be explained in one call, where model and methods are the same."""
     image_side: int = 4096
     """Pixels of an image's longer side; a longer one is scaled down by a whole number as it is unpacked."""
+    answer_bytes: int = 32_000_000
+    """Of a file that is drawn."""
+    unread_bytes: int = 64_000_000
+    """Of answers that are waiting for one client to read them; beyond it, it loses the connection it had longest."""
     connections: int = 256
     """Open at a time. Beyond it, whoever has most loses the oldest of those without a request."""
     head_seconds: float = 10.0

@@ -31,7 +31,8 @@ def heard_in(data: str, limits: Limits) -> tuple[Sound, int]:
             "Send WAV, or type where the server runs: pip install 'whence-xai[sound]'.",
         ) from None  # fmt: skip
     except Exception as error:  # readers of files answer broken ones with whatever they stumbled over
-        raise SOUND.unreadable(str(error).rpartition(": ")[2][:100].rstrip(".")) from None
+        why = str(error).partition(" as a sound: ")[2].partition("; ")[0] or str(error)
+        raise SOUND.unreadable(why[:100].rstrip(".")) from None
 
 
 def _is_known(raw: bytes) -> bool:

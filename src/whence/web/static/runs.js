@@ -66,7 +66,7 @@ export async function runs(view, info, page) {
           drawRows();
           drawSummary();
         };
-        const failed = run.failed ? `, ${run.failed} failed` : "";
+        const failed = (run.failed ? `, ${run.failed} failed` : "") + (run.damaged ? ", damaged" : "");
         const facts = `${run.rows.toLocaleString("en")} rows${failed} · ${run.method} · ${run.model}`;
         return el(
           "button",
