@@ -32,10 +32,10 @@ __all__ = ["Above", "Count", "Least", "Most", "Options", "Share", "build", "chec
 def whole_number(text: str) -> int | None:
     """The number that a text spells; None if it spells none, or one that no class, layer or token has.
 
-    >>> [whole_number(text) for text in ("12", " -1", "--1", "²", "1.0", "")]
+    >>> [whole_number(text) for text in ("12", "-1", " 1", "--1", "²", "1.0")]
     [12, -1, None, None, None, None]
     """
-    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text.strip()) else None
+    return int(text) if re.fullmatch(r"-?[0-9]{1,18}", text) else None
 
 
 class Least(NamedTuple):

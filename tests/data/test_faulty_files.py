@@ -14,7 +14,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from whence.data import open_dataset
+from whence.data import labelled, open_dataset
 from whence.data.rows import DEEPEST, Columns, rows
 from whence.errors import InputError, MissingExtraError
 
@@ -46,7 +46,9 @@ def test_a_quote_that_is_never_closed_is_an_error_with_its_line(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "said"),
     [(['1,"row one"', '2,"row two', '3,"row three"', '4,"row four"'], r"line 4 of x\.csv .*; it began in line 3"),
-     (['1,"row one"', '2,"she said "so" there"', '3,"row three"'], r"line 3 of x\.csv .*: close a quote")],
+     (['1,"row one"', '2,"she said "so" there"', '3,"row three"'], r"line 3 of x\.csv .*: close a quote"),
+     (['1,"she said \\"so\\" there"'], r'has no \\ before it'),
+     (['"1";"row one"', '"2";"row two"'], "cells are separated by commas")],
 )  # fmt: skip
 def test_a_quote_that_pairs_up_with_that_of_another_row_is_an_error(lines, said, tmp_path):
     """Rows would be swallowed by the one before them, and the number of quotes is even."""
@@ -75,11 +77,32 @@ def test_two_columns_of_one_name(name, tmp_path):
         pq.write_table(pa.table(both, names=["text", "text"]), path)
     else:
         path.write_text("text,text,more,more\na gem,so dull,,\n".replace(",", "\t" if name == "x.tsv" else ","))
-    with pytest.raises(InputError, match=f"{name} has 2 columns 'text': name them apart"):
-        read(path)
+    for reader in (lambda: list(open_dataset(path, wanted=["text"]).records()), lambda: labelled.read(path)):
+        with pytest.raises(InputError, match=f"{name} has 2 columns 'text': name them apart"):
+            reader()
     if name != "x.parquet":  # nobody asks for these
         path.write_text(path.read_text().replace("text", "title", 1))
         assert [row.content for row in rows(open_dataset(path, wanted=["text"]), Columns())] == ["so dull"]
+
+
+def test_columns_of_one_name_that_nobody_reads(tmp_path):
+    """What a join leaves."""
+    (tmp_path / "x.csv").write_text("id,text,label,id\n1,a gem,1,2\n")
+    (row,) = labelled.read(tmp_path / "x.csv")
+    assert (row.input, row.label) == ("a gem", "1")
+
+
+def test_columns_of_a_table_whose_first_row_is_broken(tmp_path):
+    (tmp_path / "x.csv").write_bytes(b"text,label\ncaf\xe9,1\na gem,0\n")
+    assert open_dataset(tmp_path / "x.csv").columns() == ["text", "label"]
+
+
+def test_a_parquet_file_without_the_column_says_what_it_has(tmp_path):
+    (tmp_path / "d").mkdir()
+    for name, column in (("a", "text"), ("b", "title")):
+        pq.write_table(pa.table({column: ["a gem"]}), tmp_path / "d" / f"{name}.parquet")
+    _, second = rows(open_dataset(tmp_path / "d").only(["text"]), Columns())
+    assert second.error == "the row has no 'text'; it has title"
 
 
 def test_values_that_python_has_none_for(tmp_path):
@@ -131,6 +154,8 @@ def test_what_a_run_wrote_below_a_folder_is_no_data(tmp_path):
     (tmp_path / "explained").mkdir()
     (tmp_path / "explained" / "_manifest.json").write_text("{}")
     (tmp_path / "explained" / "y.jsonl").write_text('{"text": "so dull"}\n')
+    assert [row.content for row in read(tmp_path)] == ["so dull", "a gem"]  # a manifest of somebody else's
+    (tmp_path / "explained" / "_journal.jsonl").write_text("")
     assert [row.content for row in read(tmp_path)] == ["a gem"]
 
 

@@ -8,11 +8,12 @@ import numpy as np
 import pytest
 import torch
 import transformers
+from torch import nn
 
 import whence
 from tests import small
 from tests.methods.attention.eager import one
-from whence.methods.propagate import Propagate, unit_of
+from whence.methods.propagate import Propagate, unit_of, widest
 from zoo.build import build
 
 
@@ -99,12 +100,30 @@ def test_what_rounds_too_much_is_looked_into_alone(monkeypatch):
     assert runs == [4, 1, 1]
 
 
+def test_the_longest_sum_of_a_model():
+    """Experts in one tensor, and positions, are no kernels of a convolution."""
+
+    def found(module):
+        return widest(whence.load(module.eval()))
+
+    class Stacked(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.experts, self.places = nn.Parameter(torch.zeros(8, 12, 20)), nn.Parameter(torch.zeros(1, 9, 16))
+
+        def forward(self, x):
+            return x
+
+    assert found(nn.Sequential(nn.Conv2d(3, 5, 4), nn.Linear(30, 2))) == 48
+    assert found(Stacked()) == 20
+
+
 def test_a_gpu_adds_one_after_the_other(monkeypatch):
     """In float32, as long sums round; in half precision the result rounds more than its sum."""
     model = whence.load(build("sequence-classification", "bert").model)
     plain = unit_of(model)
     monkeypatch.setattr(type(model), "device", torch.device("cuda"))
-    widest = max(p.shape[1] for p in model.module.parameters() if p.dim() > 1)
+    widest = 64  # the inner size of its MLPs
     assert unit_of(model) == pytest.approx(plain * (widest / 2) ** 0.5)
     model.module.bfloat16()
     half = unit_of(model)

@@ -240,6 +240,18 @@ def test_another_rate_is_the_same_tone():
     np.testing.assert_allclose(heard((fast, 16000), 8000), slow, atol=1e-4)
 
 
+@pytest.mark.parametrize(
+    ("own", "wanted"), [(44100, 16000), (22050, 16000), (44100, 48000), (11025, 8000), (655350, 16000)]
+)
+def test_a_tone_is_as_high_at_any_rate(own, wanted):
+    for seconds in (0.3, 1.0):
+        here, there = (np.arange(round(seconds * rate)) / rate for rate in (own, wanted))
+        shape = lambda time: np.sin(np.pi * time / seconds) ** 2 * np.sin(2 * np.pi * 3000 * time)
+        found = heard((shape(here).astype(np.float32), own), wanted)
+        assert len(found) == len(there)
+        np.testing.assert_allclose(found, shape(there), atol=1e-4)
+
+
 @pytest.mark.parametrize("count", [7919, 7920])
 def test_lengths_without_small_factors(count):
     """7919 is a prime: silence behind the sound takes its place, and the sound is where it was."""

@@ -110,6 +110,15 @@ class Own(nn.Parameter):
     """A weight of a kind of its own."""
 
 
+def test_a_number_of_numpy_s_beside_anything(module):
+    module.factor = np.float64("nan")
+    before = state_of(module)
+    assert before == state_of(module)
+    for other in ([1.0, 2.0], np.float32("nan"), np.ones(3)):
+        module.factor = other
+        assert before.held != state_of(module).held
+
+
 @pytest.mark.parametrize("change", [lambda layer: layer.double(), write], ids=["moved", "written"])
 def test_weights_of_a_kind_of_their_own(change):
     layer = nn.Linear(4, 2, bias=False).eval()

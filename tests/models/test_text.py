@@ -10,6 +10,7 @@ import transformers
 import whence
 from tests import small
 from whence.errors import EmptyInputError, InputError, InputTooLongError, ModelError, NumericsError, UnknownNameError
+from whence.models.text import LETTERS
 
 
 @pytest.fixture
@@ -137,6 +138,25 @@ def test_too_long_says_the_limit_and_the_way_out(model):
     with pytest.raises(InputTooLongError, match=r"102 tokens .* at most 48.*truncate=True"):
         whence.explain(model, text)
     assert len(whence.explain(model, text, truncate=True)) == 48
+
+
+def test_a_text_that_no_model_could_take_is_not_tokenized(monkeypatch):
+    """A tokenizer took 10 GB for 24 MB, to say that they were too long."""
+    model = whence.load((small.classifier(), small.wordpiece()))
+    most, seen = LETTERS * model.limit, []
+    tokenized = type(model.tokenizer).__call__
+    spy = lambda self, *texts, **options: seen.append(texts[0]) or tokenized(self, *texts, **options)
+    monkeypatch.setattr(type(model.tokenizer), "__call__", spy)
+    for item in ("gem " * most, ["gem"] * most):
+        with pytest.raises(InputTooLongError, match=r"characters, and the model takes at most .*truncate=True"):
+            whence.explain(model, [item, "a gem"])
+        seen.clear()
+        assert len(whence.explain(model, [item], truncate=True)[0]) == model.limit
+        assert max(map(len, seen)) <= most
+    blank = " " * 2 * most
+    for text in (blank + "a film", "a film" + blank):
+        assert whence.explain(model, text, truncate=True).tokens == ("[CLS]", "a", "film", "[SEP]")
+    assert len(whence.explain(model, "a film" + blank)) == 4
 
 
 def test_no_tokenizer():

@@ -77,7 +77,6 @@ def test_no_process_takes_the_place_of_one_that_was_ended(sides, monkeypatch):
         answering.set()
         wait_until(lambda: side.is_closed)
         side.is_dead = True
-        return
 
     monkeypatch.setattr(Side, "answer", answer)
     beside, errors = encoding.Beside(lambda given: [], b"", 1), []

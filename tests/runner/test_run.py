@@ -136,15 +136,31 @@ def test_a_target_that_is_almost_a_number(sentiment, tmp_path):
     assert all("unknown label" in found[n]["error"] for n in (1, 2))
 
 
-@pytest.mark.parametrize("inner", ["", "out"])
-def test_results_do_not_lie_among_the_data(inner, sentiment, reviews, tmp_path):
+def test_a_word_with_a_space_is_no_number(tmp_path):
+    """Number 5 is another word, and class 1 is not the one that is called 1."""
+    writer = whence.load((small.llama(), small.bytelevel()))
+    whence.run([{"text": "a gem", "y": y} for y in (" ", "5")], model=writer, out=tmp_path / "a", target_column="y")
+    assert [row["target"] for row in records(tmp_path / "a")] == [" ", small.bytelevel().decode([5])]
+    named = whence.load(
+        (small.classifier(), small.wordpiece()), labels=["1", "2", "3"][: small.classifier().num_labels]
+    )
+    whence.run([{"text": "a gem", "y": y} for y in ("1", " 1")], model=named, out=tmp_path / "b", target_column="y")
+    first, second = records(tmp_path / "b")
+    assert (first["target"], second["target"]) == ("1", None)
+    assert "unknown label ' 1'" in second["error"]
+
+
+def test_results_do_not_stand_among_the_data(sentiment, reviews, tmp_path):
     folder = tmp_path / "data"
     folder.mkdir()
     reviews.rename(folder / reviews.name)
-    for data in (folder, f"{folder}/*.jsonl" if not inner else folder):
-        with pytest.raises(InputError, match=r"lie within each other.*another --out"):
-            whence.run(data, model=sentiment, text="review", out=folder / inner)
+    for data in (folder, f"{folder}/*.jsonl", folder / reviews.name):
+        with pytest.raises(InputError, match="is the folder of the data, and shards would stand among it"):
+            whence.run(data, model=sentiment, text="review", out=folder)
     assert [path.name for path in folder.iterdir()] == [reviews.name]
+    for _ in range(2):  # below it, they are no data, and the run can be gone on with
+        done = whence.run(folder, model=sentiment, text="review", out=folder / "explained", **SMALL)
+    assert (done.rows, done.fresh) == (60, 0)
 
 
 def test_half_precision_and_targets_by_row(sentiment, reviews, tmp_path):

@@ -161,7 +161,8 @@ def test_a_line_that_a_crash_cut_off_is_no_damage(begun, sentiment, reviews):
     assert (found.ok, found.shards, found.unlisted) == (True, 1, 1)
     assert "1 more are not in the journal, as after a crash" in str(found)
     assert whence.run(reviews, model=sentiment, text="review", out=begun).fresh == 44
-    assert whence.verify(begun).ok
+    assert whence.verify(begun).ok  # the cut line stands before those that came after it
+    assert whence.summary(begun).rows == 60
 
 
 def test_a_manifest_that_was_cut_is_said_to_be(finished, sentiment, reviews):

@@ -24,3 +24,11 @@ def test_what_stands_between_tokens_is_no_command_to_the_terminal_either():
     shown = console.file.getvalue()
     assert "gem" in shown
     assert not {"\x1b", "\x07", "\x9b"} & set(shown)
+
+
+def test_tabs_between_tokens_are_blanks():
+    exp = Explanation(scores=np.ones(2), tokens=("a", "gem"), target="x", method="lrp", text="a\tgem",
+                      offsets=((0, 1), (2, 5)))  # fmt: skip
+    console = Console(file=io.StringIO(), color_system=None, width=200)
+    console.print(exp)
+    assert "�" not in console.file.getvalue()

@@ -79,9 +79,14 @@ def test_a_picture_that_goes_over_itself_again_and_again():
     fine = file.getvalue()
     assert 1 < fine.count(b"\xff\xda") <= images.SCANS
     assert decoded(base64.b64encode(fine).decode(), Limits()).size == (23, 41)
-    many = base64.b64encode(fine + b"\xff\xda" * images.SCANS).decode()
-    with pytest.raises(ApiError, match=r"goes over its pixels 1.. times, and 100 are the limit"):
-        decoded(many, Limits())
+    scan = fine[fine.rindex(b"\xff\xda") : -2]
+    mpf = b"\xff\xe2\x00\x08MPF\x00II"  # of several pictures in one file: Pillow calls it MPO
+    for head in (fine[:2], fine[:2] + mpf):
+        many = base64.b64encode(head + fine[2:-2] + scan * images.SCANS + fine[-2:]).decode()
+        with pytest.raises(ApiError, match=r"goes over its pixels 1.. times, and 100 are the limit"):
+            decoded(many, Limits())
+    filmed = base64.b64encode(fine + scan * images.SCANS).decode()  # behind its end, some phones put a film
+    assert decoded(filmed, Limits()).size == (23, 41)
 
 
 def test_formats_that_take_copies_may_be_as_much_smaller():

@@ -53,7 +53,7 @@ def main() -> None:
         _refuse(str(error))
     except OSError as error:  # a folder that may not be written, a disk that is full
         named = "" if error.filename is None else f"{str(error.filename)!r}: "
-        _refuse(f"{named}{error.strerror or error}")
+        _refuse(f"{named}{error.strerror or str(error) or type(error).__name__}")
 
 
 def _refuse(reason: str) -> NoReturn:

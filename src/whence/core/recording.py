@@ -433,8 +433,8 @@ class Recordings:
         if len(self._wanted) > 100 * MOST:  # a model that is another one every time
             self._wanted.clear()
         wanted = self._wanted[key].add(rows, 1)
-        tried = (size for size in (wanted.rows, rows) if (key, even_rows(size)) not in self._made)
-        return next(tried, 0) if wanted.often >= OFTEN else 0
+        untried = (size for size in (wanted.rows, rows) if (key, even_rows(size)) not in self._made)
+        return next(untried, 0) if wanted.often >= OFTEN else 0
 
     def tape(self, device: torch.device) -> Tape:
         if self._tape is None:

@@ -84,7 +84,7 @@ def read(path: str | Path) -> list[LabelledRow]:
     A line is a text, or label TAB text where every line is. Empty lines are skipped.
     """
     path = Path(path)
-    data = open_files([path], str(path), otherwise="text", strict=True)
+    data = open_files([path], str(path), otherwise="text", strict=True, once=(*INPUTS, *LABELS))
     records = list(data.records())
     broken = next((r[BROKEN] for r in records if BROKEN in r), None)
     if broken is not None:

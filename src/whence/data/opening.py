@@ -27,6 +27,9 @@ from whence.extras import need
 
 __all__ = ["HubDataset", "open_dataset", "open_files"]
 
+RUN = ("_journal.jsonl", "_manifest.json")
+"""What `whence run` keeps beside its shards: what was explained is no data of a folder above it."""
+
 
 def open_dataset(
     data: Any, *, split: str = "train", subset: str | None = None, wanted: Sequence[str] = ()
@@ -87,14 +90,21 @@ def _named(name: str, split: str, subset: str | None, wanted: Sequence[str]) -> 
 
 
 def open_files(
-    paths: Sequence[File], name: str, *, wanted: Sequence[str] = (), otherwise: str | None = None, strict: bool = False
+    paths: Sequence[File],
+    name: str,
+    *,
+    wanted: Sequence[str] = (),
+    otherwise: str | None = None,
+    strict: bool = False,
+    once: Sequence[str] = (),
 ) -> AbstractDataset:
-    """Files of one format; `otherwise` is the format of names that say none."""
+    """Files of one format; `otherwise` is the format of names that say none. Of each column that is wanted, or shall be
+    there `once`, there may not be two."""
     formats = {format_of(p) or otherwise for p in paths}
     if formats == {"parquet"}:
-        return ParquetDataset(paths, name)
+        return ParquetDataset(paths, name, once=(*once, *wanted))
     if len(formats) == 1 and None not in formats:
-        return LinesDataset(paths, name, str(formats.pop()), wanted=wanted, strict=strict)
+        return LinesDataset(paths, name, str(formats.pop()), wanted=wanted, strict=strict, once=(*once, *wanted))
     unknown = next((p for p in paths if format_of(p) is None), None)
     if unknown is not None:
         raise InputError(
@@ -105,7 +115,7 @@ def open_files(
 
 
 def _folder(path: Path, wanted: Sequence[str]) -> AbstractDataset:
-    runs = {manifest.parent for manifest in path.rglob("_manifest.json")} - {path}  # what was explained is no data
+    runs = {book.parent for book in path.rglob(RUN[0]) if book.with_name(RUN[1]).is_file()} - {path}
     files = sorted(
         p for p in path.rglob("*") if p.is_file() and not p.name.startswith((".", "_")) and runs.isdisjoint(p.parents)
     )

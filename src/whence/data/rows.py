@@ -14,6 +14,7 @@ __all__ = ["Columns", "Row", "rows", "writable"]
 
 DEEPEST = 50
 """Lists and objects within each other, at most."""
+HOLDS = (dict, list, tuple)
 
 
 @dataclass(frozen=True)
@@ -68,9 +69,10 @@ class Columns:
 def _is_deep(value: Any, left: int = DEEPEST) -> bool:
     """Whether lists and objects stand in each other further than anybody goes: processes hand rows to each other, and
     what takes these apart goes down once for each."""
-    if not isinstance(value, (dict, list, tuple)):
+    if not isinstance(value, HOLDS):
         return False
-    return left == 0 or any(_is_deep(one, left - 1) for one in (value.values() if isinstance(value, dict) else value))
+    within = value.values() if isinstance(value, dict) else value
+    return left == 0 or any(_is_deep(one, left - 1) for one in within if isinstance(one, HOLDS))
 
 
 def _problem(content: Any) -> str | None:

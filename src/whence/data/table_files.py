@@ -61,8 +61,8 @@ class ParquetDataset(AbstractDataset):
 
     is_told_by_content = True
 
-    def __init__(self, paths: Sequence[File], name: str):
-        self.paths, self.name = list(paths), name
+    def __init__(self, paths: Sequence[File], name: str, *, once: Sequence[str] = ()):
+        self.paths, self.name, self._once = list(paths), name, once
         self._only: frozenset[str] | None = None
         """Columns that are read; None for all."""
         _, self._parquet = need_parquet()
@@ -99,8 +99,9 @@ class ParquetDataset(AbstractDataset):
     def _file(self, path: File, start: int) -> Iterator[Record]:
         with self._parquet.ParquetFile(_jumping(path)) as file:
             names = file.schema_arrow.names
-            _refuse_twice(path, names, self._only)
-            columns = None if self._only is None else [name for name in names if name in self._only]
+            _refuse_twice(path, names, self._only or self._once)
+            is_whole = self._only is not None and self._only <= {*names}  # else rows say what there is
+            columns = sorted(self._only or ()) if is_whole else None
             groups, at = list(range(file.num_row_groups)), 0
             while groups and start >= (n := file.metadata.row_group(groups[0]).num_rows):
                 start, at = start - n, at + n
@@ -127,9 +128,9 @@ def _one_converted(path: File, batch: Any, at: int) -> Record:
     return record
 
 
-def _refuse_twice(path: File, names: Sequence[str], asked: Iterable[str] | None) -> None:
+def _refuse_twice(path: File, names: Sequence[str], asked: Iterable[str]) -> None:
     """Which of two columns of one name is meant, nobody knows."""
-    twice = next((name for name in names if names.count(name) > 1 and name in (asked or names)), None)
+    twice = next((name for name in asked if names.count(name) > 1), None)
     if twice:
         raise InputError(f"{path.name} has {names.count(twice)} columns {twice!r}: name them apart")
 
@@ -149,11 +150,18 @@ class LinesDataset(AbstractDataset):
     is_told_by_content = True
 
     def __init__(
-        self, paths: Sequence[File], name: str, kind: str, *, wanted: Sequence[str] = (), strict: bool = False
+        self,
+        paths: Sequence[File],
+        name: str,
+        kind: str,
+        *,
+        wanted: Sequence[str] = (),
+        strict: bool = False,
+        once: Sequence[str] = (),
     ):
         self.paths, self.name, self.kind = list(paths), name, kind
         self._wanted, self._strict = {*NAMED, *(w.lower() for w in wanted)}, strict
-        self._asked = frozenset(wanted)
+        self._once = once
 
     @property
     def is_text(self) -> bool:
@@ -162,7 +170,7 @@ class LinesDataset(AbstractDataset):
     def columns(self) -> list[str]:
         if self.is_text:
             return ["text"]
-        looked_at = islice(self.records(), LOOKED_AT if self.kind == "jsonl" else 1)
+        looked_at = islice(self.records(), LOOKED_AT)
         return [c for c in dict.fromkeys(chain.from_iterable(looked_at)) if c != BROKEN]
 
     def count(self) -> int | None:
@@ -200,7 +208,7 @@ class LinesDataset(AbstractDataset):
     def _separated(self, path: File, file: TextIO) -> Iterator[Record]:
         table = _Cells(path, file, strict=True)
         names = next(table, [])
-        _refuse_twice(path, names, self._asked or NAMED)
+        _refuse_twice(path, names, self._once)
         return table.records(names)
 
     def _tabbed(self, path: File, file: TextIO) -> Iterator[Record]:
@@ -208,7 +216,7 @@ class LinesDataset(AbstractDataset):
         first = next(table, [])
         names = [cell.strip() for cell in first]
         if len(names) != 2 or any(name.lower() in self._wanted for name in names):
-            _refuse_twice(path, names, self._asked or NAMED)
+            _refuse_twice(path, names, self._once)
             return table.records(names)
         return table.records(["label", "text"], first)
 
@@ -240,10 +248,12 @@ class _Cells(Iterator[list[str]]):
         self.path, self.line = path, 0
         self._is_over = False
         """Whether all lines are read."""
+        self._latest = ""
         self._reader = csv.reader(self._lines(file), **form)
 
     def _lines(self, file: TextIO) -> Iterator[str]:
-        yield from file
+        for self._latest in file:
+            yield self._latest
         self._is_over = True
         yield LAST
 
@@ -268,6 +278,10 @@ class _Cells(Iterator[list[str]]):
         else:
             what = f"line {self._reader.line_num} of {self.path.name} has something behind a quote that ends ({error})"
             what += f"; it began in line {self.line}" if after >= 0 else ""
+        if '";' in self._latest or '"\t' in self._latest:
+            return f"{what}: cells are separated by commas, or by tabs in a .tsv without quotes"
+        if '\\"' in self._latest:
+            return f'{what}: a quote within a text is doubled (""), and has no \\ before it'
         return f'{what}: close a quote where its text ends, or double it ("")'
 
     def records(self, names: list[str], *first: list[str]) -> Iterator[Record]:

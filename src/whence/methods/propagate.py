@@ -9,6 +9,7 @@ from typing import Annotated, Any, Literal
 
 import numpy as np
 import torch
+from torch.nn.modules.conv import _ConvNd
 
 from whence.core.memory import blocks_of
 from whence.core.propagation import At, Propagation, Receipt, Walk, propagate
@@ -23,7 +24,7 @@ from whence.models.targets import AbstractTarget, Custom
 from whence.options import Least
 from whence.results import Conservation, Explanation, Prediction
 
-__all__ = ["DEFAULT_RECIPE", "NOTICED", "ManyTargets", "Propagate", "explained", "receipts_of", "unit_of"]
+__all__ = ["DEFAULT_RECIPE", "NOTICED", "ManyTargets", "Propagate", "explained", "receipts_of", "unit_of", "widest"]
 
 DEFAULT_RECIPE = "exact"
 """What `lrp` stands for."""
@@ -259,15 +260,16 @@ def is_one(examples: Sequence[Example]) -> bool:
 def unit_of(model: AbstractAdapter) -> float:
     """What rounding may take of all that is on a receipt, see `Conservation.tolerance`."""
     blocks = model.once("blocks", lambda: max(1, len(blocks_of(model.module))))
-    added = 1.0 if model.device.type == "cpu" else (model.once("widest", lambda: _widest(model)) / 2) ** 0.5
+    added = 1.0 if model.device.type == "cpu" else (model.once("widest", lambda: widest(model)) / 2) ** 0.5
     # parts are in float32 in any case
     rounded = max(torch.finfo(model.dtype).eps, torch.finfo(torch.float32).eps * added) / 2
     return float(ROUNDING * rounded * blocks**0.5)
 
 
-def _widest(model: AbstractAdapter) -> int:
+def widest(model: AbstractAdapter) -> int:
     """How many numbers a product of the model adds up, at most."""
-    return max((p.shape[1:].numel() for p in model.module.parameters() if p.dim() > 1), default=2)
+    convolved = (m.weight.shape[1:].numel() for m in model.module.modules() if isinstance(m, _ConvNd))
+    return max((*convolved, *(max(p.shape[1:]) for p in model.module.parameters() if p.dim() > 1)), default=2)
 
 
 def receipts_of(done: Propagation, scores: Sequence[np.ndarray], unit: float, *, complete: bool) -> list[Conservation]:

@@ -126,17 +126,18 @@ class HeldModule:
 
     @contextmanager
     def running(self) -> Iterator[None]:
-        """While the module runs in a pass, which may leave it another than it was."""
+        """While the module runs in a pass."""
         cancel.check()
-        try:
-            with in_the_open(self.module), unpacked(self.module), memory.held(self.module):
-                yield
-        finally:
-            self.ran()
+        with self.counted(), in_the_open(self.module), unpacked(self.module), memory.held(self.module):
+            yield
 
-    def ran(self) -> None:
-        """The module was run, and may be another than it was."""
-        self._findings.passes.count += 1
+    @contextmanager
+    def counted(self) -> Iterator[None]:
+        """While the module runs, which may leave it another than it was."""
+        try:
+            yield
+        finally:
+            self._findings.passes.count += 1
 
     def run(self, batch: ExampleBatch) -> Any:
         """The outputs for a batch, as the model is."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import math
 import wave
 from collections.abc import Mapping
 from itertools import pairwise
@@ -39,7 +40,7 @@ def heard(item: Any, rate: int) -> Sound:
                     "{'array': samples, 'sampling_rate': 16000}, or 'path', or 'bytes'"
                 )
             return heard(held, rate)
-        return _at_rate(_mono(array), own or rate, rate)
+        return _at_rate(_mono(array), int(own or rate), rate)
     if isinstance(item, tuple) and len(item) == 2:
         first, second = item
         array, own = (second, first) if isinstance(first, (int, np.integer)) else (first, second)
@@ -79,14 +80,16 @@ def _mono(samples: Any, channels: int | None = None) -> Sound:
 def _at_rate(samples: Sound, own: int, wanted: int) -> Sound:
     """The same sound in other steps: its spectrum, cut or filled up, which adds no tone that was not there.
 
-    A little silence goes behind it, so that its length has small factors: others take several times the memory.
+    A little silence goes behind it, so that its length has small factors (others take several times the memory), and is
+    as many whole steps at the other rate.
     """
     if own < SLOWEST:
         raise InputError(f"a sound has a rate of thousands of samples a second, not {own}: pass (samples, rate)")
     if own == wanted:
         return samples
-    count, length = max(1, round(len(samples) * wanted / own)), _smooth(len(samples))
-    filled = max(count, round(length * wanted / own))
+    count, step = max(1, round(len(samples) * wanted / own)), own // math.gcd(own, wanted)
+    length = step * _smooth(-(-len(samples) // step))
+    filled = length * wanted // own
     spectrum = torch.fft.rfft(torch.from_numpy(samples), n=length)
     made: Sound = (torch.fft.irfft(spectrum, n=filled)[:count] * (filled / length)).numpy()
     return made

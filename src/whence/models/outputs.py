@@ -170,7 +170,7 @@ class NamedOutputs(HeldModule):
         if isinstance(label, str):
             known = {name.lower() for name in labels}
             text = label if self.speaks else label.strip()
-            if text.lower() in known or whole_number(text) is None:
+            if text.lower() in known or whole_number(text.strip()) is None:
                 return self.find(text) if example is None else self.found(example, text)
         try:
             number = int(label)

@@ -129,8 +129,10 @@ def _written(value: Tensor) -> int:
 
 def _said(value: Any, deep: int = DEEP) -> Any:
     """Something that is equal as long as the value says the same."""
-    if type(value) in PLAIN or isinstance(value, np.generic):
+    if type(value) in PLAIN:
         return value
+    if isinstance(value, np.generic):  # compared with a list, it would be an array of answers
+        return type(value), repr(value)
     if isinstance(value, Tensor):
         return _Same(value), _written(value)
     if isinstance(value, (list, tuple, set, frozenset, Mapping)) and deep and len(value) <= MANY:

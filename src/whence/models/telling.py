@@ -88,10 +88,9 @@ class Seq2SeqLM(LanguageModel):
         return list(self._reader(text_target=text)["input_ids"])
 
     def _generated(self, source: Example, generate: Generate) -> list[int]:
-        with writing_options(generate, self.tokenizer) as options:
+        with writing_options(generate, self.tokenizer) as options, self.counted():
             ids = source.inputs[IDS.name][None].to(self.device)
             out = self.generator.generate(input_ids=ids, attention_mask=self._mask(source.inputs, ids), **options)
-        self.ran()
         return [int(i) for i in out[0, 1:]]
 
     def _start(self) -> int:
@@ -171,10 +170,9 @@ class Telling(Seq2SeqLM):
 
         given: dict[str, Any] = {k: self.placed(k, v[None]) for k, v in seen.inputs.items() if k != DECODER.name}
         begun = torch.tensor([start], device=self.device)
-        with writing_options(generate, self.tokenizer) as options:
+        with writing_options(generate, self.tokenizer) as options, self.counted():
             # not Whisper's own: it looks at a sound in pieces, and keeps to itself how it began
             out = GenerationMixin.generate(self.generator, **given, decoder_input_ids=begun, **options)
-        self.ran()
         chosen = [int(i) for i in out[0, len(start) :]]
         ends = getattr(getattr(self.module, "generation_config", None), "eos_token_id", None)
         ends = set(ends) if isinstance(ends, (list, tuple)) else {ends}

@@ -170,13 +170,13 @@ class TextAdapter(AbstractAdapter):
         self, texts: Sequence[Any], split: bool, truncate: bool, *, add_special_tokens: bool = True
     ) -> Example:
         tokenizer = self._reader
-        if self.limit is not None and (most := max(map(_letters, texts))) > LETTERS * self.limit:
-            if not truncate or split:
+        if self.limit is not None and (many := max(map(_letters, texts))) > (most := LETTERS * self.limit):
+            if not truncate:
                 raise InputTooLongError(
-                    f"the text has {most:,} characters, and the model takes at most {self.limit} tokens. "
+                    f"the text has {many:,} characters, and the model takes at most {self.limit} tokens. "
                     "Pass truncate=True to explain its beginning, or shorten it."
                 )
-            texts = [text[: LETTERS * self.limit] for text in texts]
+            texts = [text[:most] if split else text.lstrip()[:most] for text in texts]
         second = texts[1] if len(texts) > 1 else None
         options: dict[str, Any] = {"is_split_into_words": split, "add_special_tokens": add_special_tokens}
         encoding = tokenizer(texts[0], second, verbose=False, **options)
@@ -212,7 +212,7 @@ class TextAdapter(AbstractAdapter):
         """
         made: list[Example | None] = [None] * len(items)
         most = float("inf") if self.limit is None else LETTERS * self.limit
-        plain = [n for n, item in enumerate(items) if isinstance(item, str) and len(item) <= most and item.strip()]
+        plain = [n for n, item in enumerate(items) if isinstance(item, str) and item.strip() and _letters(item) <= most]
         own = type(self).encode_one is TextAdapter.encode_one
         if not own or len(plain) < 2 or not getattr(self.tokenizer, "is_fast", False):
             return made
@@ -357,8 +357,8 @@ class TextAdapter(AbstractAdapter):
 
 
 def _letters(text: str | Sequence[str]) -> int:
-    """Of a text, or a list of words."""
-    return len(text) if isinstance(text, str) else sum(map(len, text))
+    """Of a text without the blanks around it, or of a list of words."""
+    return len(text.strip()) if isinstance(text, str) else sum(map(len, text))
 
 
 def _cut(rows: Sequence[Sequence[int]], like: Sequence[Sequence[int]]) -> Sequence[Tensor]:

@@ -399,10 +399,9 @@ class CausalLM(LanguageModel):
 
     def write(self, prompt: Example, generate: Generate) -> list[int]:
         """The tokens that the model writes behind a prompt."""
-        with writing_options(generate, self.tokenizer) as options:
+        with writing_options(generate, self.tokenizer) as options, self.counted():
             begun = self.to_go_on_from(prompt)
             out = self.generator.generate(**begun, pad_token_id=self.fill()[IDS.name], **options)
-        self.ran()
         return [int(i) for i in out[0, begun[IDS.name].shape[1] :]]
 
     def to_go_on_from(self, prompt: Example) -> dict[str, Any]:

@@ -233,15 +233,14 @@ def _called(thing: Any) -> str:
 
 
 def _refuse_within(out: Path, data: Any, source: AbstractDataset) -> None:
-    """What is written among the data would be data the next time."""
-    folder, here = [Path(data).expanduser()] if isinstance(data, str | Path) else [], out.resolve()
-    files = [path for path in getattr(source, "paths", ()) if isinstance(path, Path)]
-    around = next((one for one in folder if one.is_dir() and one.resolve() in (here, *here.parents)), None)
-    within = around or next((one for one in files if here in one.resolve().parents), None)
-    if within is not None:
+    """Shards stand among no data, whose next run would take them for some."""
+    here = out.resolve()
+    folders = {path.parent for path in getattr(source, "paths", ()) if isinstance(path, Path)}
+    folders |= {Path(data).expanduser()} if isinstance(data, str | Path) and Path(data).expanduser().is_dir() else set()
+    if here in {folder.resolve() for folder in folders}:
         raise InputError(
-            f"--out {str(out)!r} and the data, {str(within)!r}, lie within each other: what is written there would be "
-            "data the next time. Choose another --out"
+            f"--out {str(out)!r} is the folder of the data, and shards would stand among it: choose another, such as "
+            f"{str(out / 'explained')!r}"
         )
 
 

@@ -109,7 +109,6 @@ class Journal:
         self.done: dict[int, ShardReport] = {}
         self.damaged: dict[str, str] = {}
         """Files that are not what was written, with the reason."""
-        self._is_cut = False
         for report in {r.shard: r for r in self._lines()}.values():
             if reason := self.problem(report, whole=whole):
                 self.damaged[report.file] = reason
@@ -124,16 +123,14 @@ class Journal:
             try:
                 yield ShardReport(**_unsealed(json.loads(line)))
             except (ValueError, TypeError, AttributeError, RecursionError):
-                if number < len(lines):
+                if line.endswith(b"}"):  # else a crash cut it off; appending after it starts a line of its own
                     changed.append(str(number))
-                elif line:  # it has no end: a crash cut it off
-                    self._is_cut = True
         if changed:
             self.damaged[self.path.name] = f"has lines that are not as they were written ({', '.join(changed[:SHOWN])})"
 
     def mend(self) -> None:
-        """Leave nothing in the journal but what can be read."""
-        if self._is_cut or self.path.name in self.damaged:
+        """Leave no line in the journal that was changed."""
+        if self.path.name in self.damaged:
             write(self.path, "".join(map(_line, self.done.values())), durable=True)
 
     def foreign(self) -> list[str]:

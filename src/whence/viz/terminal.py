@@ -44,7 +44,7 @@ def tokens(exp: Explanation, scale: float | None = None) -> Text:
             text.append("\n")
         else:
             text.append(
-                printable(piece.gap), style="on rgb(255,255,255)"
+                printable(piece.gap.replace("\r", " "), keep="\t"), style="on rgb(255,255,255)"
             )  # paper: zero is white in dark terminals as well
         text.append(printable(piece.text), style=f"{contrast_text(background)} on rgb({red},{green},{blue})")
     return text

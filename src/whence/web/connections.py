@@ -25,6 +25,7 @@ class Connection(H11Protocol):
         self.limits = limits
         self._head: asyncio.TimerHandle | None = None
         self._reading: asyncio.TimerHandle | None = None
+        self._unread_since = 0.0
 
     @property
     def idle(self) -> bool:
@@ -71,6 +72,7 @@ class Connection(H11Protocol):
 
     def pause_writing(self) -> None:
         super().pause_writing()
+        self._unread_since = self._unread_since or self.loop.time()
         self._await_reader(self.unread)
         self._bound_unread()
 
@@ -82,7 +84,7 @@ class Connection(H11Protocol):
     def _bound_unread(self) -> None:
         """Answers are in memory until they are read: those of one client are not to fill it."""
         own = [c for c in self.connections if isinstance(c, Connection) and c.who == self.who and c.unread]
-        own.sort(key=lambda c: -c._began)
+        own.sort(key=lambda c: c._unread_since, reverse=True)
         while len(own) > 1 and sum(c.unread for c in own) > self.limits.unread_bytes:
             own.pop().transport.abort()
 
@@ -98,6 +100,7 @@ class Connection(H11Protocol):
 
     def resume_writing(self) -> None:
         super().resume_writing()
+        self._unread_since = 0.0
         self._stop("_reading")
 
     def connection_lost(self, exc: Exception | None) -> None:

@@ -53,7 +53,7 @@ def decoded(data: str, limits: Limits) -> Any:
                 413, "too_large", f"The image has {picture.width:,} × {picture.height:,} pixels; the limit for "
                 f"{picture.format} is {most:,} altogether.", "Make it smaller.",
             )  # fmt: skip
-        if picture.format == "JPEG" and (scans := raw.count(b"\xff\xda")) > SCANS:
+        if (scans := _scans(raw)) > SCANS:
             raise IMAGE.unreadable(f"it goes over its pixels {scans:,} times, and {SCANS} are the limit")
         if max(picture.size) > LONGEST * min(picture.size):
             raise ApiError(
@@ -71,6 +71,23 @@ def decoded(data: str, limits: Limits) -> Any:
         raise
     except Exception as error:  # Pillow's readers answer broken files with whatever they stumbled over
         raise IMAGE.unreadable(str(error)[:100]) from None
+
+
+def _scans(raw: bytes) -> int:
+    """How often a JPEG goes over its picture. Within a scan, 0xFF comes before 0 or one of eight marks, and what is
+    behind its end may be anything (a film, on some phones).
+    """
+    if not raw.startswith(b"\xff\xd8"):
+        return 0
+    at, found = 2, 0
+    while (at := raw.find(b"\xff", at)) >= 0 and at + 3 < len(raw):
+        mark = raw[at + 1]
+        if mark == 0xD9:
+            break
+        found += mark == 0xDA
+        has_length = 0xC0 <= mark <= 0xFE and not 0xD0 <= mark <= 0xD8
+        at += 2 + int.from_bytes(raw[at + 2 : at + 4]) if has_length else 1 + (mark != 0xFF)
+    return found
 
 
 def _plain(picture: Any, most: int) -> Any:

@@ -50,7 +50,8 @@ class Limits:
     answer_bytes: int = 32_000_000
     """Of a file that is drawn."""
     unread_bytes: int = 64_000_000
-    """Of answers that are waiting for one client to read them; beyond it, it loses the connection it had longest."""
+    """Of answers that wait for one client (for a proxy, those of all behind it) to read them; beyond it, the one that
+    has waited longest is lost with its connection."""
     connections: int = 256
     """Open at a time. Beyond it, whoever has most loses the oldest of those without a request."""
     head_seconds: float = 10.0
