@@ -315,6 +315,9 @@ def test_a_file_is_measured_before_it_is_unpacked(form):
         opened(held.getvalue(), seconds=1.9)
     with pytest.raises(InputTooLongError, match="32,000 samples, and the limit is 31,999"):
         opened(held.getvalue(), samples=31999)
+    assert opened(held.getvalue(), fastest=8000)[1] == 8000
+    with pytest.raises(InputTooLongError, match="8,000 samples a second, and the limit is 7,999"):
+        opened(held.getvalue(), fastest=7999)
 
 
 def test_an_empty_file_is_no_sound():

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import io
-import math
 import wave
 from collections.abc import Mapping
+from fractions import Fraction
 from itertools import pairwise
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -23,6 +23,8 @@ Sound = np.ndarray
 SLOWEST = 100
 """Samples in a second below which a number is no rate."""
 WANTED = "pass a file, samples (numbers along one axis), (samples, rate) or {'array': …, 'sampling_rate': …}"
+STEPS = 640
+"""Of a ratio of rates, at most: 11,025 to 16,000 are 441 to 640. Rates that nobody uses are off by a millionth."""
 HEIGHT = 96
 """Of a drawing, in pixels."""
 
@@ -80,16 +82,16 @@ def _mono(samples: Any, channels: int | None = None) -> Sound:
 def _at_rate(samples: Sound, own: int, wanted: int) -> Sound:
     """The same sound in other steps: its spectrum, cut or filled up, which adds no tone that was not there.
 
-    A little silence goes behind it, so that its length has small factors (others take several times the memory), and is
-    as many whole steps at the other rate.
+    A little silence goes behind it, so that it is whole steps at both rates, and as many as have small factors: others
+    take several times the memory.
     """
     if own < SLOWEST:
         raise InputError(f"a sound has a rate of thousands of samples a second, not {own}: pass (samples, rate)")
     if own == wanted:
         return samples
-    count, step = max(1, round(len(samples) * wanted / own)), own // math.gcd(own, wanted)
-    length = step * _smooth(-(-len(samples) // step))
-    filled = length * wanted // own
+    count, ratio = max(1, round(len(samples) * wanted / own)), Fraction(own, wanted).limit_denominator(STEPS)
+    steps = _smooth(-(-len(samples) // ratio.numerator))
+    length, filled = steps * ratio.numerator, max(count, steps * ratio.denominator)
     spectrum = torch.fft.rfft(torch.from_numpy(samples), n=length)
     made: Sound = (torch.fft.irfft(spectrum, n=filled)[:count] * (filled / length)).numpy()
     return made
@@ -113,13 +115,15 @@ def _smooth(least: int) -> int:
     return found
 
 
-def opened(source: Any, *, seconds: float | None = None, samples: int | None = None) -> tuple[Sound, int]:
+def opened(
+    source: Any, *, seconds: float | None = None, samples: int | None = None, fastest: int | None = None
+) -> tuple[Sound, int]:
     """Samples and rate of a file: WAV by Python itself, everything else by soundfile.
 
-    A file that is longer than `seconds`, or holds more than `samples` over all its channels, is refused before it is
-    unpacked: a small one can hold hours.
+    A file that is longer than `seconds`, holds more than `samples` over all its channels, or has more than `fastest` of
+    them in a second, is refused before it is unpacked: a small one can hold hours.
     """
-    most = _Most(seconds, samples)
+    most = _Most(seconds, samples, fastest)
     name = f"{len(source)} bytes" if isinstance(source, (bytes, bytearray)) else repr(str(source))
     stream = io.BytesIO(source) if isinstance(source, (bytes, bytearray)) else Path(source).expanduser()
     if isinstance(stream, Path) and not stream.is_file():
@@ -164,11 +168,16 @@ class _Most(NamedTuple):
 
     seconds: float | None
     samples: int | None
+    fastest: int | None
 
     def check(self, frames: int, rate: int, channels: int) -> None:
         if self.seconds is not None and frames > self.seconds * rate:
             length = f"{frames / rate:,.1f} s long" if rate else "endless"
             raise InputTooLongError(f"the sound is {length}, and the limit is {self.seconds:g} s: cut it")
+        if self.fastest is not None and rate > self.fastest:
+            raise InputTooLongError(
+                f"the sound has {rate:,} samples a second, and the limit is {self.fastest:,}: save it with fewer"
+            )
         if self.samples is not None and frames * channels > self.samples:
             raise InputTooLongError(
                 f"the sound has {frames * channels:,} samples, and the limit is {self.samples:,}: save it with fewer "

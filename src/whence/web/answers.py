@@ -91,6 +91,7 @@ class LimitsInfo(BaseModel):
     image_pixels: int
     sound_bytes: int
     sound_seconds: float
+    sound_rate: int
     sound_samples: int
     methods: int
     removed: int

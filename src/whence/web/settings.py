@@ -29,6 +29,8 @@ class Limits:
     sound_bytes: int = 10_000_000
     """Of a sound file."""
     sound_seconds: float = 30.0
+    sound_rate: int = 192_000
+    """Samples of a sound in a second: more is no sound that anybody recorded."""
     sound_samples: int = 8_000_000
     """Of a sound once it is unpacked, over all its channels."""
     methods: int = 8

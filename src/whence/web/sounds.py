@@ -21,7 +21,7 @@ def heard_in(data: str, limits: Limits) -> tuple[Sound, int]:
     if not _is_known(raw):
         raise SOUND.unreadable("it is not a sound of a format that is read here")
     try:
-        return opened(raw, seconds=limits.sound_seconds, samples=limits.sound_samples)
+        return opened(raw, seconds=limits.sound_seconds, samples=limits.sound_samples, fastest=limits.sound_rate)
     except InputTooLongError as error:
         message, _, hint = str(error).partition(": ")
         raise ApiError(413, "too_long", f"{_sentence(message)}.", f"{_sentence(hint)}.") from None
