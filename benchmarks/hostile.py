@@ -100,8 +100,8 @@ def sound(port: int) -> str:
     import soundfile
 
     file = io.BytesIO()
-    with soundfile.SoundFile(file, "w", 655_350, 1, format="FLAC") as opened:  # silence; the length is a prime
-        for left in range(19_659_989, 0, -65_536):
+    with soundfile.SoundFile(file, "w", 192_000, 1, format="FLAC") as opened:  # silence; the length is a prime
+        for left in range(5_759_981, 0, -65_536):
             opened.write(np.zeros(min(left, 65_536), np.float32))
     body = {"model": "tones", "sound": base64.b64encode(file.getvalue()).decode()}
     return post(port, json.dumps(body).encode())
@@ -187,7 +187,7 @@ ATTACKS: dict[str, Callable[[int], str]] = {
     "a picture of 6300 × 6300 with transparency": picture,
     "a WebP of 38 bytes and 6300 × 6300 pixels": webp,
     "a JPEG of 4 MB that goes over its pixels 60,000 times": scans,
-    "a FLAC of 70 kB and 20 million samples": sound,
+    "a FLAC of 20 kB and 5.8 million samples": sound,
     "100,000 letters in one word, as a figure": one_word,
     "a document of 99,000 full stops to cite from": dots,
     "100 answers of 0.7 MB that nobody reads": unread,
