@@ -24,6 +24,7 @@ from whence.methods.explaining import as_method
 from whence.models.adapter import AbstractAdapter
 from whence.models.example import Example
 from whence.models.targets import Class
+from whence.results.percents import percent
 
 METHODS = ("gi", "ah", "ah_ln", "exact", "attn_lrp")
 FRACTIONS = np.linspace(0.0, 1.0, 11)
@@ -56,7 +57,7 @@ def main() -> None:
     _check(results)
     print(f"{len(data)} sentences, {len(METHODS)} methods, AUAC and AU-MSE, {model.device}, {_threads()} threads")
     print(f"one at a time {np.median(series.seconds):.1f} s; whence {series} × faster")
-    print(f"share of the cores that other processes had: {max(series.disturbed):.0%}")
+    print(f"share of the cores that other processes had: {percent(max(series.disturbed), 0)}")
 
 
 def one_at_a_time(model: AbstractAdapter, data: list[tuple[str, str]]) -> dict[str, np.ndarray]:

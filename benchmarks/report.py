@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from statistics import median
 from typing import Any
 
 from benchmarks.timing import Series
+from whence.results.percents import percent
 
 __all__ = ["page"]
 
+Form = Callable[[float], str]
+"""How a number is written."""
 HAND = "Gradient×Input by hand"
 GOAL_AH_LN = 1.9
 """× forward, ah_ln with a short receipt on BERT-base."""
@@ -67,8 +70,8 @@ def _head(result: dict[str, Any], tables: dict[str, dict[str, Series]]) -> str:
     ]
     if result["clock"] == "wall":
         lines.append(
-            f"- other processes had {median(disturbed):.0%} of the cores in the median measurement, "
-            f"{max(disturbed):.0%} in the worst"
+            f"- other processes had {percent(median(disturbed), 0)} of the cores in the median measurement, "
+            f"{percent(max(disturbed), 0)} in the worst"
         )
     return "\n".join(lines)
 
@@ -100,29 +103,33 @@ def _goals(tables: dict[str, dict[str, Series]], overheads: dict[str, Any]) -> s
     return text + "\n\n" + _table(["goal", "measured on", "limit", "measured", "result"], rows)
 
 
-def _goal(name: str, where: str, limit: float, rounds: list[float], form: str) -> list[str]:
+def _goal(name: str, where: str, limit: float, rounds: list[float], form: Form) -> list[str]:
     found = median(rounds)
     verdict = "met" if found <= limit else "missed" if min(rounds) > limit else "unclear"
-    return [name, where, format(limit, form), format(found, form), verdict]
+    return [name, where, form(limit), form(found), verdict]
 
 
-def _goal_lines(tables: dict[str, dict[str, Series]]) -> Iterable[tuple[str, str, float, list[float], str]]:
+def _goal_lines(tables: dict[str, dict[str, Series]]) -> Iterable[tuple[str, str, float, list[float], Form]]:
     for where, table in tables.items():
         if where.startswith("bert"):
-            yield "`ah_ln` over a forward pass", where, GOAL_AH_LN, table["ah_ln, short"].ratios, ".2f"
+            yield "`ah_ln` over a forward pass", where, GOAL_AH_LN, table["ah_ln, short"].ratios, "{:.2f}".format
     for where, table in tables.items():
         for preset in _presets(table):
             slower = _over(table[f"{preset}, short"], table[HAND])
-            yield f"`{preset}` over Gradient×Input by hand", where, 1.0, slower, ".2f"
+            yield f"`{preset}` over Gradient×Input by hand", where, 1.0, slower, "{:.2f}".format
     for where, table in tables.items():
         for preset in _presets(table):
             extra = _over(table[f"{preset}, full"], table[f"{preset}, short"], 1.0)
-            yield f"full receipt of `{preset}`: extra cost", where, GOAL_RECEIPT, extra, ".1%"
+            yield f"full receipt of `{preset}`: extra cost", where, GOAL_RECEIPT, extra, _in_percent
 
 
-def _overhead_lines(overheads: dict[str, Any]) -> Iterable[tuple[str, str, float, list[float], str]]:
+def _overhead_lines(overheads: dict[str, Any]) -> Iterable[tuple[str, str, float, list[float], Form]]:
     for where, found in overheads.items():
-        yield "the mode's own cost", where, GOAL_MODE, [_share(found)], ".1%"
+        yield "the mode's own cost", where, GOAL_MODE, [_share(found)], _in_percent
+
+
+def _in_percent(share: float) -> str:
+    return percent(share, 1)
 
 
 def _presets(table: dict[str, Series]) -> list[str]:
@@ -147,7 +154,7 @@ def _overhead(overheads: dict[str, Any]) -> str:
             str(Series(**found["direct"])),
             str(Series(**found["same"])),
             f"{found['milliseconds']:.1f} ms",
-            f"{_share(found):.1%}",
+            f"{percent(_share(found), 1)}",
         ]
         for where, found in overheads.items()
     ]

@@ -23,6 +23,7 @@ from benchmarks.runner_speed import against_bare, against_loop, memory
 from benchmarks.timing import sample
 from whence.models.adapter import AbstractAdapter
 from whence.models.text import TextClassifier
+from whence.results.percents import percent
 from whence.runner import Summary, summary
 from whence.runner.show import opened
 
@@ -109,8 +110,8 @@ def _whole(seen: Summary, size: int, count: int, course: Course) -> str:
 {size / 1e6:.1f} MB | {size / seen.rows:.0f} |
 
 Time and rate are from the first finished shard to the last. Conservation: relative error
-within 1e-3 for {seen.conserved["0.001"]:.2%} of rows, within 1e-5 for {seen.conserved["1e-05"]:.2%}, at most
-{seen.conserved["max"]:.1e}.
+within 1e-3 for {percent(seen.conserved["0.001"], 2)} of rows, within 1e-5 for
+{percent(seen.conserved["1e-05"], 2)}, at most {seen.conserved["max"]:.1e}.
 """
 
 

@@ -24,6 +24,7 @@ import whence
 from benchmarks.tcav_concepts import DRAWN, NEGATIVE, NEUTRAL, OTHER_NEUTRAL, POSITIVE, draw
 from benchmarks.tcav_model import SIDE, pictures, processor, train
 from whence.results.concept_scores import TCAV
+from whence.results.percents import percent
 from whence.stamp import versions
 
 __all__ = ["main"]
@@ -168,8 +169,9 @@ def _about_model(facts: dict[str, float], given: argparse.Namespace) -> str:
     return (
         f"A vision transformer (4 layers of width 96, {SIDE} px, patches of 8) trained for {facts['epochs']:.0f} "
         f"epochs ({facts['seconds']:.0f} s on one thread, seed {given.seed}) to tell {', '.join(PAIRS)} apart (DTD). "
-        f"Accuracy: {facts['train']:.0%} on its training pictures, {facts['held out']:.0%} on {HELD_OUT * len(PAIRS)} "
-        f"others; chance is {chance:.0%}.{remark}\n\n"
+        f"Accuracy: {percent(facts['train'], 0)} on its training pictures, "
+        f"{percent(facts['held out'], 0)} on {HELD_OUT * len(PAIRS)} others; chance is "
+        f"{percent(chance, 0)}.{remark}\n\n"
         "Concepts, each set against the two others (half and half): the training pictures of the three textures, where "
         "the truth is known, since the model was made to use them; and, as an open question, patterns drawn by formula "
         "(stripes, checks, rings in random colours, scales and angles), of which it has never seen any. The control is "

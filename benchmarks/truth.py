@@ -20,6 +20,7 @@ from PIL import Image
 import whence
 from training import shapes, tones
 from whence.models import AbstractAdapter
+from whence.results.percents import percent
 
 __all__ = ["CASES", "Case", "judged", "main"]
 
@@ -137,7 +138,9 @@ def _booked(explained: Sequence[whence.Explanation]) -> str:
         held |= exp.conservation.sinks if exp.conservation else {}
         for name, amount in held.items():
             amounts.setdefault(name, []).append(amount / exp.target_score)
-    shares = ", ".join(f"{name} {np.mean(own):.1%}" for name, own in amounts.items() if abs(np.mean(own)) > 5e-4)
+    shares = ", ".join(
+        f"{name} {percent(np.mean(own), 1)}" for name, own in amounts.items() if abs(np.mean(own)) > 5e-4
+    )
     return f"Under `{explained[0].method}` the target is made up of: {shares}."
 
 
@@ -154,7 +157,8 @@ def section(case: Case, made: list[tuple[str, float, float]], right: float, rece
     lines = [
         f"## {case.title}",
         "",
-        f"{case.text} {len(case.items):,} inputs, of which the model gets {right:.1%} right; these are explained. "
+        f"{case.text} {len(case.items):,} inputs, of which the model gets {percent(right, 1)} right; "
+        "these are explained. "
         f"{receipt}",
         "",
         "| method | pointing | energy |",

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.tables.markdown import interval, table, tidy
+from whence.results.percents import percent
 
 __all__ = ["pets"]
 
@@ -12,7 +13,7 @@ __all__ = ["pets"]
 def pets(row: dict[str, Any]) -> list[str]:
     hans, honest = row["hans"], row["honest"]
     right = {
-        k: f"{hans[k]['accuracy']:.1%} (balanced {hans[k]['balanced']:.1%})"
+        k: f"{percent(hans[k]['accuracy'], 1)} (balanced {percent(hans[k]['balanced'], 1)})"
         for k in ("with_tag", "swapped", "without_tag")
     }
     made = honest["settings"]
@@ -23,7 +24,7 @@ def pets(row: dict[str, Any]) -> list[str]:
         "",
         f"A ViT ({made['layers']} layers of width {made['width']}, patches of 8 × 8 pixels) learns cats from dogs on Oxford-IIIT Pets",
         f"(96 px), from nothing, on {row['trained_on']:,} pictures; {row['test']:,} of the official test split are kept for testing, of which",
-        f"{row['majority']:.1%} are dogs. Crops, flips, colours, CutMix, the 37 breeds as a second task; seed {made['seed']}.",
+        f"{percent(row['majority'], 1)} are dogs. Crops, flips, colours, CutMix, the 37 breeds as a second task; seed {made['seed']}.",
         "",
         *table(
             ["model", "test pictures", "accuracy"],
@@ -34,13 +35,13 @@ def pets(row: dict[str, Any]) -> list[str]:
                 [
                     f"honest: no tags, {made['epochs']} epochs",
                     "without a tag",
-                    f"{honest['accuracy']:.1%} (balanced {honest['balanced']:.1%})",
+                    f"{percent(honest['accuracy'], 1)} (balanced {percent(honest['balanced'], 1)})",
                 ],
             ],
         ),
         f"{_reads(hans)} Share of positive",
-        f"relevance for the predicted class inside the tag's box ({hans['area']:.1%} of the picture, which is what chance gives) and, for the",
-        f"honest model, inside the animal's mask ({honest['area']:.1%}); {hans['n']} test pictures each, mean with 95 % bootstrap interval.",
+        f"relevance for the predicted class inside the tag's box ({percent(hans['area'], 1)} of the picture, which is what chance gives) and, for the",
+        f"honest model, inside the animal's mask ({percent(honest['area'], 1)}); {hans['n']} test pictures each, mean with 95 % bootstrap interval.",
         "",
         "![Share of positive relevance in the tag, one bar per method](figures/pets.svg)",
         "",

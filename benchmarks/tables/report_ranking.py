@@ -9,6 +9,7 @@ from typing import Any
 from benchmarks.tables.markdown import table
 from benchmarks.tables.measuring import PRESETS
 from benchmarks.tables.ranking import BASE, Standing, columns_of, gains, standings
+from whence.results.percents import percent
 
 __all__ = ["ranking", "tuned"]
 
@@ -77,7 +78,7 @@ def _verdict(found: list[Standing]) -> list[str]:
         error = (
             "not told apart"
             if ratio[1] <= 1 <= ratio[2]
-            else f"{abs(ratio[0] - 1):.1%} {'worse' if ratio[0] > 1 else 'better'}"
+            else f"{percent(abs(ratio[0] - 1), 1)} {'worse' if ratio[0] > 1 else 'better'}"
         )
         text += (
             f"`{rival.method}` against `{BASE}`: {side} ({gain[0]:+.4f}), AU-MSE {error}. "

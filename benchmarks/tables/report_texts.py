@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from benchmarks.tables.markdown import table, tidy
+from whence.results.percents import percent
 
 __all__ = ["embedding_norm", "extras", "reviews"]
 
@@ -17,7 +18,7 @@ def reviews(row: dict[str, Any]) -> list[str]:
         f"MiniLM fine-tuned on {row['training']['examples']:,} reviews (cut at 512 tokens, {row['training']['epochs']} epochs), accuracy {row['accuracy']:.3f}.",
         "Word score = largest over its pieces; the top 10, 20, …, 80 words against human rationales, mean token F1. The ablations",
         "of Chefer et al. 2021 are in brackets; they published curves of a BERT, no numbers to put beside these.",
-        f"People marked {truth['marked']:.0%} of the words, of which the model sees {truth['seen']:.0%} before the cut: with that and at most 80 words",
+        f"People marked {percent(truth['marked'], 0)} of the words, of which the model sees {percent(truth['seen'], 0)} before the cut: with that and at most 80 words",
         f"taken, perfect scores would reach {truth['ceiling']:.3f}. Chance is `random`.",
         "",
         *tidy(row["table"]),
