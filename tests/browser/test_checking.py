@@ -162,6 +162,35 @@ def test_words_and_squares_of_a_question_about_a_picture(opened, server):
     assert bodies[-1]["removed"] == [exp.tokens.index("black"), start + 3]
 
 
+def test_a_word_is_struck_out_while_methods_come_in(opened, server):
+    """What is drawn anew between press and release would take the click away."""
+    page = opened(server, wait="#agreement")
+    page.evaluate(
+        """() => {
+          const real = fetch;
+          const held = (lines) => (globalThis.come = (line) => lines.enqueue(new TextEncoder().encode(line + "\\n")));
+          const answer = () => Promise.resolve(new Response(new ReadableStream({ start: held })));
+          globalThis.fetch = (path, options) => (path === "/api/stream" ? answer() : real(path, options));
+        }"""
+    )
+    page.get_by_role("button", name="Explain").click()
+    text = page.get_by_label("Text").input_value()
+    for method in ("lrp", "gi"):
+        made = [to_wire(whence.explain("sentiment", text, method=method))]
+        line = json.dumps({"event": "explained", "method": method, "seconds": 0.1, "explanations": made})
+        word = page.locator("#check .strike").first
+        if method == "gi":
+            expect(page.locator(".w-row[data-method]")).to_have_count(1)
+            word.hover()
+            page.mouse.down()
+        page.evaluate("(line) => come(line)", line)
+    page.wait_for_timeout(200)
+    expect(page.locator(".w-row[data-method]")).to_have_count(1)
+    page.mouse.up()
+    expect(word).to_have_attribute("aria-pressed", "true")
+    expect(page.locator(".w-row[data-method]")).to_have_count(2)
+
+
 def test_pieces_are_large_enough_for_a_finger(opened, server):
     page = opened(f"{server}#m=tones&k=lrp", wait=".faith polyline", viewport={"width": 390, "height": 844})
     expect(page.locator(".square")).to_have_count(24)  # of 48 moments

@@ -6,7 +6,7 @@ import { agreement, chip, gloss } from "/static/faith.js";
 import { python } from "/static/python.js";
 import * as share from "/static/share.js";
 import { arrived, busy, note, problem, quiet } from "/static/status.js";
-import { duration } from "/static/timing.js";
+import { duration, unpressed } from "/static/timing.js";
 
 const whence = globalThis.whence;
 const { el } = whence;
@@ -192,7 +192,8 @@ export function explaining(page) {
     if (focus) stop.focus();
   }
 
-  function draw() {
+  const draw = unpressed(view, () => {
+    if (!answer) return;
     const held = focused() ?? (document.activeElement === document.body ? lost : null);
     const open = whence.readAbout(view);
     const root = el("div", { class: "w-board" });
@@ -204,7 +205,7 @@ export function explaining(page) {
     if (answer.unjudged) root.append(el("p", { class: "w-quiet", text: `Not judged: ${answer.unjudged}` }));
     whence.readOn(root, open);
     lost = held && !held() ? held : null;
-  }
+  });
 
   /** What has the focus is found again in what is drawn anew, or in what is drawn next: methods come one by one. */
   let lost = null;

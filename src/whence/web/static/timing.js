@@ -13,3 +13,24 @@ export function debounced(wait, act) {
   later.cancel = () => clearTimeout(timer);
   return later;
 }
+
+/**
+ * `draw`, put off while a button or the space bar is down in `root`: what is taken out and put in again between press
+ * and release is not clicked.
+ */
+export function unpressed(root, draw) {
+  let pressed = false;
+  let due = false;
+  const released = () => {
+    pressed = false;
+    if (due) setTimeout(() => pressed || again()); // after the click
+  };
+  function again() {
+    due = pressed;
+    if (!pressed) draw();
+  }
+  root.addEventListener("pointerdown", (event) => (pressed = event.button === 0));
+  root.addEventListener("keydown", (event) => event.key === " " && (pressed = true));
+  for (const end of ["pointerup", "pointercancel", "keyup", "blur"]) addEventListener(end, released);
+  return again;
+}
