@@ -28,7 +28,7 @@ from whence.core.backward import on_gradient
 from whence.core.call import Table, same_marks
 from whence.core.holding import Held, Holding
 from whence.core.layout import Layout, examples_first, layout_of, summed
-from whence.core.numerics import wide_of, widened
+from whence.core.numerics import all_finite, wide_of, widened
 
 __all__ = ["Entry", "Ledger", "NoLedger"]
 
@@ -252,7 +252,7 @@ class Ledger(NoLedger):
             if self._is_bias(entry, grad, value, layout):
                 self._biases[entry].append((sign, self._added_up(grad, layout), value))
                 return
-            rows = _inner(grad, value)
+            rows = _inner(grad, value, layout)
             self._enter(entry, rows, layout, sign)
             if entry.kind.startswith("position") and layout is not None:
                 for source, tokens in enumerate(layout[1:]):
@@ -320,11 +320,16 @@ def _is_per_token(value: Tensor, out: Tensor) -> bool:
     return out.dim() == 3 and len(wide) >= 2 and wide[-1] == -1
 
 
-def _inner(grad: Tensor, value: Tensor) -> Tensor:
-    """grad · value, summed over the last axis where that saves a pass over the data."""
+def _inner(grad: Tensor, value: Tensor, layout: Layout | None) -> Tensor:
+    """grad · value, summed over the last axis where that saves passes over the data and no example lies along it."""
     grad, value = widened(grad), widened(value)
     if value.dim() == 1 and value.shape[0] == grad.shape[-1] and value.dtype == grad.dtype and grad.dim() > 1:
         value = value.nan_to_num(nan=torch.nan, posinf=0.0, neginf=0.0)  # -inf masks the place: its gradient is 0
         return torch.mv(grad.reshape(-1, grad.shape[-1]), value).reshape(grad.shape[:-1])
     product = (grad.conj() * value).real if torch.is_complex(grad) else grad * value
+    last = any(axis is not None and axis.axis == product.dim() - 1 for axis in layout or ())
+    if product.device.type == "cpu" and product.dim() > 1 and not last:
+        rows = product.sum(-1)
+        if all_finite(rows):
+            return rows
     return product.nan_to_num(nan=0.0, posinf=torch.inf, neginf=-torch.inf)  # a mask of -inf meets a gradient of 0
