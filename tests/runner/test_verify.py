@@ -154,6 +154,18 @@ def test_books_of_a_run_that_is_not_complete(begun, sentiment, reviews, capsys):
     assert whence.verify(begun).ok
 
 
+def test_a_line_is_cut_off_or_changed(begun):
+    journal = begun / "_journal.jsonl"
+    whole = journal.read_bytes()
+    start = whole.index(b"\n") + 1
+    for at in range(start + 1, len(whole)):
+        journal.write_bytes(whole[:at])
+        assert whence.verify(begun).ok, whole[:at]
+    for at in range(start, len(whole) - 1):
+        journal.write_bytes(flipped(whole, 8 * at))
+        assert not whence.verify(begun).ok, whole[at:]
+
+
 def test_a_line_that_a_crash_cut_off_is_no_damage(begun, sentiment, reviews):
     journal = begun / "_journal.jsonl"
     journal.write_bytes(journal.read_bytes()[:-40])

@@ -26,6 +26,8 @@ FORMAT = 2
 SHOWN = 8
 """Differences that are named."""
 MANIFEST, JOURNAL, LOCK = "_manifest.json", "_journal.jsonl", "_lock"
+END = re.compile(rb'}$|"seal": "\w+".$', re.DOTALL)
+"""Of a line that was written to its end."""
 
 
 @dataclass(frozen=True)
@@ -123,7 +125,7 @@ class Journal:
             try:
                 yield ShardReport(**_unsealed(json.loads(line)))
             except (ValueError, TypeError, AttributeError, RecursionError):
-                if line.endswith(b"}"):  # else a crash cut it off; appending after it starts a line of its own
+                if END.search(line):  # else a crash cut it off; appending after it starts a line of its own
                     changed.append(str(number))
         if changed:
             self.damaged[self.path.name] = f"has lines that are not as they were written ({', '.join(changed[:SHOWN])})"
