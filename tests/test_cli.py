@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 
 import whence
 from whence.cli import app, main
+from whence.results.showing import formats
 
 run = CliRunner().invoke
 
@@ -43,6 +44,14 @@ def test_save_one_and_several(tmp_path):
     assert "<span" in (tmp_path / "x.html").read_text()
     run(app, ["explain", "a gem", "so dull", "--save", str(tmp_path / "y.json")])
     assert whence.Explanation.load(tmp_path / "y-2.json").prediction.label == "negative"
+
+
+def test_what_is_saved_has_words_where_words_are_asked_for(tmp_path):
+    told = ["explain", "a witty, seductive gem", "--words", "--save"]
+    run(app, [*told, str(tmp_path / "x.json")])
+    assert whence.Explanation.load(tmp_path / "x.json").tokens[2:4] == ("witty,", "seductive")
+    run(app, [*told, str(tmp_path / "x.html")])
+    assert '"witty,"' in (tmp_path / "x.html").read_text(encoding="utf-8")
 
 
 def test_a_report_holds_every_class_and_the_explained_one_first(tmp_path):
@@ -87,6 +96,8 @@ def test_methods_and_audit_and_compare():
         (["explain", "x", "--model", "./nowhere"], "no such folder"),
         (["explain", "-f", "nowhere.txt"], "no such file"),
         (["explain", "x", "--save", "x.xyz"], "can't write"),
+        (["explain", "good " * 300], "Pass --truncate to explain the first 256"),
+        (["explain", "x", "--rows", "word"], "pass --generate or --continuation, without --target and --hops"),
     ],
 )
 def test_errors_are_one_line(arguments, says, monkeypatch, capsys):
@@ -110,6 +121,28 @@ def test_what_the_system_says_is_one_line(out, tmp_path, monkeypatch, capsys):
     assert "whence: " in message
     assert str(tmp_path / "taken") in message
     assert "Traceback" not in message
+
+
+def test_bytes_that_are_no_text_are_refused_from_a_file_and_from_standard_input(tmp_path):
+    path = tmp_path / "bin.txt"
+    path.write_bytes(b"\xff\xfe\x00")
+    for given in (["-f", str(path)], ["-"]):
+        said = str(run(app, ["explain", *given], input=path.read_bytes()).exception)
+        assert "is not UTF-8 text: 'utf-8' codec can't decode byte 0xff in position 0" in said
+
+
+def test_the_help_of_show_names_every_file_that_it_writes():
+    exp = whence.explain("sentiment", "a gem")
+    told = run(app, ["show", "--help"], env={"COLUMNS": "200"}).stdout
+    assert set(re.findall(r"\.[a-z]+\b", told)) == {*formats(exp), *exp._writers()}
+
+
+@pytest.mark.parametrize("given", [["explain", "a gem"], ["similarity", "minilm", "a", "b"], ["summary", "out"]])
+def test_top_is_one_or_more(given):
+    for top in ("0", "-3"):
+        result = run(app, [*given, "--top", top])
+        assert result.exit_code == 2
+        assert "Invalid value for '--top'" in result.output
 
 
 def test_at_reads_the_inside(tmp_path):

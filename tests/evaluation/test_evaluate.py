@@ -71,6 +71,9 @@ def test_labels_by_name(sentiment):
     data = [("a gem", "positive"), ("a dull film", "Negative")]
     by_name = whence.evaluate(sentiment, data, ["gi"], ["auac"], target="true")
     by_index = whence.evaluate(sentiment, [("a gem", 1), ("a dull film", 0)], ["gi"], ["auac"], target="true")
+    as_read = whence.evaluate(sentiment, [("a gem", "1"), ("a dull film", "0")], ["gi"], ["auac"], target="true")
+    assert as_read.inputs == by_index.inputs
+    assert as_read.values("gi", "auac").tolist() == by_index.values("gi", "auac").tolist()
     assert by_name.values("gi", "auac").tolist() == by_index.values("gi", "auac").tolist()
 
 
@@ -398,6 +401,12 @@ def test_ali_sets_every_switch():
         ({"data": []}, InputError, "empty"),
         ({"data": "a gem"}, InputError, "pass a list of texts"),
         ({"data": [("a gem", 7)]}, InputError, "example 0: the model has no class 7; its classes are 0: negative"),
+        (
+            {"data": [("a gem", "positive"), ("dull", "neg")]},
+            InputError,
+            "unknown label 'neg': the classes are 'negative'",
+        ),
+        ({"data": [("a gem", "7")]}, InputError, "unknown label '7'"),
         ({"data": [("a gem", -1)]}, InputError, "example 0: the model has no class -1"),
         ({"data": [{"sentense": "a gem"}]}, InputError, "name a column 'text'"),
         ({"limit": 0}, InputError, "limit=0 is not a whole number of at least 1"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 
 import pytest
+import transformers
 from huggingface_hub import constants
 
 import whence
@@ -36,6 +37,25 @@ def test_models_that_are_here_ask_nobody(monkeypatch):
         raise AssertionError("a bundled model needs no hub")
 
     monkeypatch.setattr(reaching, "answers", asked)
+    assert whence.load("sentiment").labels == ("negative", "positive")
+
+
+def test_a_file_that_is_no_model_asks_nobody(monkeypatch, tmp_path):
+    def asked(*_, **__):
+        raise AssertionError("the hub was asked for a file")
+
+    monkeypatch.setattr("transformers.utils.hub.cached_file", asked)
+    monkeypatch.setattr(transformers.AutoConfig, "from_pretrained", asked)
+    monkeypatch.chdir(tmp_path)
+    for name in ("trace.json", "README.md"):
+        (tmp_path / name).write_text("{}")
+        with pytest.raises(ModelNotFoundError, match=rf"'{name}' is a file, and no model: pass the folder with config"):
+            whence.load(name)
+
+
+def test_a_file_by_the_name_of_a_bundled_model_does_not_hide_it(monkeypatch, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "sentiment").write_text("a file")
     assert whence.load("sentiment").labels == ("negative", "positive")
 
 

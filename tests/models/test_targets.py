@@ -154,6 +154,14 @@ def test_a_contrast_is_of_classes_or_words(wrong):
         whence.contrast(0, wrong)
 
 
+def test_a_contrast_is_of_two_answers():
+    for same in (("positive", "positive"), (1, 1), (1, 1, 1)):
+        with pytest.raises(InputError, match=r"a contrast needs two different answers, and .* is on both sides"):
+            whence.contrast(*same)
+    with pytest.raises(InputError, match="two different answers, and 'LABEL_1' and 1 are one class"):
+        whence.explain((small.classifier(), small.wordpiece()), "good", target=whence.contrast("LABEL_1", 1))
+
+
 @pytest.mark.parametrize("label", [0.7, True, None, [1]])
 def test_labels_that_are_no_class(label):
     model = whence.load((small.classifier(), small.wordpiece()))

@@ -125,7 +125,7 @@ def test_layer_without_positions_says_so(lm):
         whence.explain(lm, "the plot", at="position")
 
 
-@pytest.mark.parametrize("text", ["", "   ", "\n\t"])
+@pytest.mark.parametrize("text", ["\x00\u200b", "", "   ", "\n\t"])
 def test_empty_text(model, text):
     with pytest.raises(EmptyInputError, match="empty"):
         whence.explain(model, text)

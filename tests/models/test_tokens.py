@@ -36,6 +36,14 @@ def test_words_are_shown_as_they_were_written(model):
     assert [word.text for word in exp.words()][1:-1] == ["Good", "NAÏVE", "movie"]
 
 
+@pytest.mark.parametrize("text", ["a cafe\u0301 movie", ("good", "a movie\u0301\u0302"), [["goode\u0301", "movie"]]])
+def test_accents_of_their_own_stand_with_their_letters(text, model):
+    exp = one if isinstance(one := whence.explain(model, text), whence.Explanation) else one[0]
+    shown = "".join(t for t, mark in zip(exp.tokens, exp.special, strict=True) if not mark)
+    written = text[0] if isinstance(text, list) else (text,) if isinstance(text, str) else text
+    assert shown == "".join(written).replace(" ", "")
+
+
 def test_lists_of_words_keep_their_names_and_sums(model):
     exp = whence.explain(model, [["a", "goodish", "movie"]])[0]
     words = {word.text: word.score for word in exp.words()}

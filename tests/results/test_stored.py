@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import pydoc
+
 import numpy as np
 import pytest
 
 import whence
 from tests.viz import made
+from whence.core.recipe import Recipe
 from whence.errors import InputError
 from whence.results import (
     AttentionMaps,
@@ -18,13 +21,19 @@ from whence.results import (
     Inside,
     Pair,
     Patching,
+    Several,
     Trace,
 )
 from whence.results.concept_scores import TCAV
 from whence.results.diagnosis import Diagnosis
+from whence.results.tuning import Tuning
 
 EXACT = [Explanation, Trace, Pair, Inside]
 KINDS = [*EXACT, Patching, AttributionGraph, Citations, Comparison, Evaluation, TCAV, Diagnosis]
+SAVED = {name: result for name, result in made.every().items() if name != "audit"}  # which nothing reads back
+FILES = [
+    (name, suffix) for name, result in SAVED.items() for suffix in result._writers() if suffix in (".json", ".npz")
+]
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -42,6 +51,17 @@ def test_a_file_of_anything_else(kind, content, tmp_path):
     path.write_bytes(content)
     with pytest.raises(InputError):
         kind.load(str(path))
+
+
+@pytest.mark.parametrize(("name", "suffix"), FILES)
+def test_a_result_of_another_kind_says_what_reads_it(name, suffix, tmp_path):
+    path = SAVED[name].save(tmp_path / f"x{suffix}")
+    own = Recipe if isinstance(SAVED[name], Tuning) else type(SAVED[name])
+    for kind in {*KINDS, AttentionMaps, Several} - {own}:
+        with pytest.raises(InputError, match=rf"'x\{suffix}' holds another kind of result, {own.__name__}: ") as said:
+            kind.load(path)
+        assert pydoc.locate(str(said.value).rpartition(" ")[2]) == own.load
+    assert own.load(path)
 
 
 @pytest.mark.parametrize("kind", [*EXACT, AttentionMaps])
@@ -63,7 +83,7 @@ def test_a_comparison_is_loaded_as_one(tmp_path):
     both = Comparison((exp, exp))
     path = both.save(tmp_path / "both.json")
     assert whence.Comparison.load(path).to_dict() == both.to_dict()
-    with pytest.raises(InputError, match=r"holds a comparison: read it with whence\.Comparison\.load"):
+    with pytest.raises(InputError, match=r"'both\.json' holds another kind .* with whence\.Comparison\.load"):
         Explanation.load(path)
-    with pytest.raises(InputError, match=r"no comparison; .* whence\.Explanation\.load"):
+    with pytest.raises(InputError, match=r"'one\.json' holds another kind .* with whence\.Explanation\.load"):
         Comparison.load(exp.save(tmp_path / "one.json"))

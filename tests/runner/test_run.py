@@ -452,3 +452,14 @@ def test_a_window_is_written_while_the_next_one_is_explained(sentiment, tmp_path
     done = whence.run(texts, model=sentiment, out=tmp_path / "out", batch_tokens=16, rows_per_shard=150)
     assert windows == [64, 64, 22]
     assert done.rows == 150
+
+
+def test_a_command_whose_every_row_failed_does_not_exit_with_0(tmp_path):
+    rows = tmp_path / "rows.jsonl"
+    rows.write_text('{"text": "a gem", "label": "pos"}\n{"text": "dull", "label": "neg"}\n')
+    told = ["run", str(rows), "--target-column", "label", "--out"]
+    failed = CliRunner().invoke(app, [*told, str(tmp_path / "all")])
+    assert failed.exit_code == 1
+    assert f"whence summary {tmp_path / 'all'}  says why rows failed" in failed.stdout
+    rows.write_text('{"text": "a gem", "label": "positive"}\n{"text": "dull", "label": "neg"}\n')
+    assert CliRunner().invoke(app, [*told, str(tmp_path / "one")]).exit_code == 0

@@ -118,11 +118,26 @@ def test_a_shard_that_is_of_no_run_here_is_named(finished, sentiment, reviews, c
     (finished / name).write_bytes(b"")
     said = CliRunner().invoke(app, ["verify", str(finished)])
     assert said.exit_code == 1
-    assert "shard-\ufffd[2J.parquet is not in the journal" in said.stdout
-    assert "take it away" in said.stdout
+    assert "shard-\ufffd[2J.parquet is of no run here" in said.stdout
+    assert "take away what is of no run here" in said.stdout
     assert "\x1b" not in said.stdout
     whence.run(reviews, model=sentiment, text="review", out=finished)
     assert "shard-\ufffd[2J.parquet is of no run here: take it away" in capsys.readouterr().err
+
+
+def test_shards_of_this_run_are_not_to_be_taken_away_when_the_journal_is_damaged(finished, sentiment, reviews, capsys):
+    before, journal = files(finished), finished / "_journal.jsonl"
+    first = journal.read_bytes().split(b"\n")[0]
+    for left in (first + b"\n", None):
+        journal.unlink() if left is None else journal.write_bytes(left)
+        found = whence.verify(finished)
+        assert found.damaged["shard-000003.parquet"] == "is not in the journal"
+        assert "the same whence run again explains the other rows" in str(found)
+        assert "take" not in str(found)
+        whence.run(reviews, model=sentiment, text="review", out=finished)
+        assert "take it away" not in capsys.readouterr().err
+        assert whence.verify(finished).ok
+        assert files(finished) == before
 
 
 @pytest.fixture

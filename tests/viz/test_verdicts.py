@@ -121,3 +121,6 @@ def test_a_trace_names_words_that_are_about_as_strong_as_the_strongest_and_whose
     scores[0] = 0.0
     told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
     assert told.endswith("came mainly from “city”, most of it from what the user said.")
+    scores[[0, 9]] = 1.95, 1.95  # nobody has half of it
+    told = verdict(replace(trace, whole=replace(trace.whole, scores=scores)))
+    assert told.endswith("the largest part from what the user said.")

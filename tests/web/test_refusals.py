@@ -62,6 +62,49 @@ def test_invalid(client, body):
     assert "pydantic" not in said
 
 
+MAY_STAND = '; send a label, a class number or {"this": …, "that": …}'
+NUMBER = "a class number is a whole number from 0 to 10,000,000"
+
+
+@pytest.mark.parametrize(
+    ("target", "fault"),
+    [
+        ("-1", NUMBER),
+        ("1.5", NUMBER),
+        ("NaN", NUMBER),
+        ("1e400", NUMBER),
+        ("true", "this is no text, no number and no object"),
+        ("[0]", "this is no text, no number and no object"),
+        ('{"this": "positive"}', '"that" is missing'),
+        ('{"this": "positive", "that": -1}', "the object has other names, or values of another kind"),
+        ('""', "String should have at least 1 character"),
+        ('"\\ud800"', "there is half a character (a lone surrogate) in the text"),
+    ],
+)
+def test_what_is_wrong_with_a_target_and_what_may_stand_there(client, target, fault):
+    headers = {"Content-Type": "application/json"}
+    several = f'{{"model": "sentiment", "text": "x", "targets": ["positive", {target}]}}'
+    said = refused(client.post("/api/explain", content=several, headers=headers), 422, "invalid")
+    assert said.startswith(f"targets[1]: {fault}{MAY_STAND}, of a continuation also")
+    one = f'{{"model": "sentiment", "text": "x", "removed": [1], "target": {target}}}'
+    said = refused(client.post("/api/remove", content=one, headers=headers), 422, "invalid")
+    assert said.startswith(f"target: {fault}{MAY_STAND} See")
+
+
+@pytest.mark.parametrize("targets", ["none", 3, {}, True])
+def test_targets_that_are_no_list(explain, targets):
+    said = refused(explain(targets=targets), 422, "invalid")
+    assert said.startswith('targets: send null, "all", or a list of targets: a label, a class number')
+
+
+@pytest.mark.parametrize("body", [[], 3, "text", True])
+def test_a_request_is_an_object(client, body):
+    said = refused(client.post("/api/explain", json=body), 422, "invalid")
+    assert said.startswith('the request must be a JSON object, as {"model": …, "text": …}')
+    said = refused(client.post("/api/explain", json={"model": "writer", "messages": [body]}), 422, "invalid")
+    assert said.startswith("messages[0] must be a JSON object See")
+
+
 def test_not_json(client):
     headers = {"Content-Type": "application/json"}
     refused(client.post("/api/explain", content=b"{", headers=headers), 400, "not_json")
@@ -70,9 +113,11 @@ def test_not_json(client):
 
 def test_half_a_character(client):
     body = b'{"model": "sentiment", "text": "\\ud800 x"}'
-    refused(client.post("/api/explain", content=body, headers={"Content-Type": "application/json"}), 422, "invalid")
+    response = client.post("/api/explain", content=body, headers={"Content-Type": "application/json"})
+    assert refused(response, 422, "invalid").startswith("text: there is half a character")
     body = b'{"model": "\\ud800", "text": "x"}'
-    refused(client.post("/api/explain", content=body, headers={"Content-Type": "application/json"}), 422, "invalid")
+    response = client.post("/api/explain", content=body, headers={"Content-Type": "application/json"})
+    assert refused(response, 422, "invalid").startswith("model: there is half a character")
 
 
 def test_wrong_kind_of_input(client):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from typing import NoReturn
 
 import typer
@@ -23,6 +24,7 @@ from whence.cli import (
     cmd_tune,
 )
 from whence.cli.command import app
+from whence.cli.flags import as_flags
 from whence.errors import WhenceError
 
 __all__ = [
@@ -50,7 +52,7 @@ def main() -> None:
     try:
         app()
     except WhenceError as error:
-        _refuse(str(error))
+        _refuse(as_flags(str(error), sys.argv[1:]))
     except OSError as error:  # a folder that may not be written, a disk that is full
         named = "" if error.filename is None else f"{str(error.filename)!r}: "
         _refuse(f"{named}{error.strerror or str(error) or type(error).__name__}")

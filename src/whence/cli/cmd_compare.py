@@ -17,7 +17,7 @@ __all__ = ["compare"]
 def compare(
     text: Annotated[str, typer.Argument(help="A text, or the path of an image.")],
     model: Model = "sentiment",
-    methods: Annotated[str, typer.Option(help="Comma-separated names.")] = "gi,ah_ln,attn_lrp,lrp",
+    methods: Annotated[str, typer.Option(help="Comma-separated names.")] = "lrp,ah_ln,attn_lrp,gi",
     target: Target = None,
     special: Annotated[bool, typer.Option("--special/--no-special")] = True,
     save: Annotated[Path | None, typer.Option(help="Write to a file; the suffix decides the format.")] = None,

@@ -57,7 +57,7 @@ def explain(
     ] = None,
     special: Annotated[bool, typer.Option("--special/--no-special", help="Keep special tokens.")] = True,
     top: Annotated[
-        int | None, typer.Option(help="Only the N strongest features; of what is written, for each token.")
+        int | None, typer.Option(min=1, help="Only the N strongest features; of what is written, for each token.")
     ] = None,
     generate: Annotated[int | None, typer.Option(help="Generate N tokens and explain each of them.")] = None,
     continuation: Annotated[str | None, typer.Option(help="Explain these tokens after the prompt.")] = None,
@@ -96,6 +96,8 @@ def explain(
         if save.suffix.lower() == ".html":
             kept = {"special_tokens": special, "truncate": truncate}
             saved = [_with_classes(loaded, one, exp, method, kept) for one, exp in zip(inputs, results, strict=True)]
+        if words:
+            saved = [_by_word(result) for result in saved]
         for result, path in _places(saved, save):
             write(result, path, column, font)
     for exp in results:
@@ -114,21 +116,26 @@ def _texts(texts: list[str] | None, file: Path | None) -> list[str]:
     """Texts from arguments, a file or standard input, one per line. Empty lines are skipped."""
     if file is not None:
         try:
-            lines = file.read_text(encoding="utf-8").splitlines()
+            lines = _lines(file.read_bytes(), repr(str(file)))
         except FileNotFoundError:
             raise InputError(f"no such file: {str(file)!r}") from None
-        except UnicodeDecodeError as error:
-            raise InputError(f"{str(file)!r} is not UTF-8 text: {error}") from None
     elif not texts or texts == ["-"]:
         if sys.stdin.isatty():
             raise InputError('no text: type  whence explain "a gorgeous, witty, seductive movie"')
-        lines = sys.stdin.read().splitlines()
+        lines = _lines(sys.stdin.buffer.read(), "standard input")
     else:
         return texts
     kept = [line for line in lines if line.strip()]
     if not kept:
         raise InputError("there is no text in the input")
     return kept
+
+
+def _lines(held: bytes, where: str) -> list[str]:
+    try:
+        return held.decode("utf-8").splitlines()
+    except UnicodeDecodeError as error:
+        raise InputError(f"{where} is not UTF-8 text: {error}") from None
 
 
 def _with_labels(model: Any, one: Any, labels: list[str]) -> dict[str, Any]:
@@ -149,6 +156,14 @@ def _with_classes(model: Any, one: Any, exp: Any, method: str, kept: dict[str, b
     if model.speaks or model.follows is not None or not exp.class_specific or not others:
         return exp
     return Comparison((exp, *compare(model, one, [method], others, **kept)))
+
+
+def _by_word(result: Any) -> Any:
+    from whence.results import Comparison, Explanation
+
+    if isinstance(result, Comparison):
+        return Comparison(tuple(exp.by("word") for exp in result))
+    return result.by("word") if isinstance(result, Explanation) else result
 
 
 def _places(results: list[Any], path: Path) -> list[tuple[Any, Path]]:

@@ -69,6 +69,8 @@ def run(
     except KeyboardInterrupt as stopped:  # what to do next is on the screen already
         raise typer.Exit(128 + (stopped.args[0] if stopped.args else signal.SIGINT)) from None
     typer.echo(str(done))
+    if done.rows and done.failed == done.rows:
+        raise typer.Exit(1)
 
 
 @contextmanager
@@ -112,7 +114,9 @@ def _value(text: str) -> Any:
 def show(
     out: Folder,
     row: Annotated[int, typer.Option("--row", "-r", help="Number of the row in the data, from 0.")] = 0,
-    save: Annotated[Path | None, typer.Option(help="Write to a file: .html .json .npz .txt")] = None,
+    save: Annotated[
+        Path | None, typer.Option(help="Write to a file: .html .json .npz .svg .pdf .png .tex .txt")
+    ] = None,
 ) -> None:
     """Draw one row of a run."""
     from rich.console import Console
@@ -132,7 +136,7 @@ def show(
 @app.command()
 def summary(
     out: Folder,
-    top: Annotated[int, typer.Option(help="Words in each list.")] = 15,
+    top: Annotated[int, typer.Option(min=1, help="Words in each list.")] = 15,
     min_count: Annotated[int | None, typer.Option(help="Leave out words rarer than this.")] = None,
 ) -> None:
     """The global picture of a run: influential words, conservation, slow and failed rows."""

@@ -25,7 +25,7 @@ def similarity(
     pooling: Annotated[str | None, typer.Option(help="Of an encoder: mean, cls, last.")] = None,
     method: Annotated[str, typer.Option(help="A recipe, see 'whence methods'.")] = "lrp",
     words: Annotated[bool, typer.Option("--words", help="Sum tokens to words.")] = False,
-    top: Annotated[int | None, typer.Option(help="Of several texts, the best so many.")] = None,
+    top: Annotated[int | None, typer.Option(min=1, help="Of several texts, the best so many.")] = None,
     html: Annotated[Path | None, typer.Option(help="Write the page to this file.")] = None,
     save: Annotated[Path | None, typer.Option(help="Write to a file: .html .svg .pdf .png .json .npz .txt")] = None,
     column: Column = None,

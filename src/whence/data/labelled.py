@@ -33,6 +33,8 @@ LABELS = ("label", "labels", "target", "class")
 EXTRA = ("rationale", "mask")
 SOUND = ("array", "path", "bytes", "sampling_rate")
 """What a sound may be in several columns."""
+SHOWN = 8
+"""Classes that are named."""
 SLOWEST = 1000
 """Samples in a second of a sound; a smaller number beside it is a label."""
 
@@ -56,7 +58,8 @@ def labelled(data: Any, classes: Iterable[str] = (), *, sounds: bool = False) ->
     >>> labelled([("a gem", "positive")], ["positive"])[0].label
     'positive'
     """
-    known = {name.lower() for name in classes}
+    named = tuple(classes)
+    known = {name.lower() for name in named}
     if isinstance(data, Path):
         return read(data)
     if isinstance(data, AbstractDataset) or is_frame(data):
@@ -72,6 +75,8 @@ def labelled(data: Any, classes: Iterable[str] = (), *, sounds: bool = False) ->
         )
     if sounds:
         data = [_sound(item, max(SLOWEST, len(known))) for item in data]
+    data = list(data)
+    _refuse_other_labels(data, named)
     made = [_row(item, known) for item in data]
     if not made:
         raise EmptyInputError("the data set is empty")
@@ -161,7 +166,20 @@ def _row(item: Any, classes: set[str]) -> LabelledRow:
 def _is_label(value: Any, classes: set[str]) -> bool:
     if isinstance(value, (int, np.integer)) or (hasattr(value, "ndim") and value.ndim == 0):
         return True
-    return isinstance(value, str) and value.strip().lower() in classes
+    word = value.strip().lower() if isinstance(value, str) else ""
+    return word in classes or (word.isdecimal() and len(word) < 10 and int(word) < len(classes))
+
+
+def _refuse_other_labels(data: list[Any], classes: tuple[str, ...]) -> None:
+    """Where the second text of every pair is one word, and some are no classes, they are labels of another kind."""
+    pairs = [item for item in data if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)]
+    words = [second for _, second in pairs if isinstance(second, str)]
+    other = next((word for word in words if not _is_label(word, {name.lower() for name in classes})), None)
+    if classes and other is not None and all(len(word.split()) < 2 for word in words):
+        raise InputError(
+            f"unknown label {other!r}: the classes are {', '.join(map(repr, classes[:SHOWN]))}"
+            f"{' …' if len(classes) > SHOWN else ''}. Two texts of one input are {{'text': …, 'text_pair': …}}"
+        )
 
 
 def _from_dict(item: Mapping[str, Any]) -> LabelledRow:

@@ -18,6 +18,7 @@ from whence.models.embedding import Pooling, Saved
 
 __all__ = [
     "ADAPTER",
+    "GGUF",
     "AdapterFiles",
     "adapter_files",
     "gguf_in",
@@ -28,6 +29,7 @@ __all__ = [
 ]
 
 ADAPTER, SAVED = "adapter_config.json", "adapter_model.safetensors"
+GGUF = ".gguf"
 PEFT_TASKS = {
     "SEQ_CLS": "text-classification",
     "TOKEN_CLS": "token-classification",
@@ -146,7 +148,7 @@ def gguf_in(name: str) -> tuple[str, str] | None:
                 f"whence.load({str(path / found[0].name)!r})"
             )
         path = found[0]
-    elif path.suffix.lower() != ".gguf":
+    elif path.suffix.lower() != GGUF:
         return None
     elif not path.is_file():
         if path.is_absolute() or name.startswith(("./", "../", "~")) or name.count("/") < 2:

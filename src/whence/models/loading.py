@@ -96,6 +96,7 @@ def load(
 @at_once(BUNDLED)
 def _named(name: str, task: str | None, how: Reading, options: dict[str, Any]) -> AbstractAdapter:
     """What a folder or a repository holds: an adapter, an embedder, or a model."""
+    _refuse_file(name)
     revision = how.revision
     if revision is not None and (name in BUNDLED or Path(name).expanduser().exists()):
         raise InputError(f"revision={revision!r} is one of a repository of the hub, and {name!r} is here: leave it out")
@@ -120,6 +121,15 @@ def _named(name: str, task: str | None, how: Reading, options: dict[str, Any]) -
     module: Any = sentences.opened(name, how.device, how.dtype, revision, how.trust_remote_code)
     kind = sentences.SentenceEmbedder
     return kind(module, module.tokenizer, name=name, **_fitting(kind, options))
+
+
+def _refuse_file(name: str) -> None:
+    """An error for a file that holds no model. The hub would be asked for it by this name."""
+    path = Path(name).expanduser()
+    if name not in BUNDLED and path.is_file() and path.suffix.lower() != doors.GGUF:
+        raise ModelNotFoundError(
+            f"{name!r} is a file, and no model: pass the folder with config.json, a {doors.GGUF} file, or a name"
+        )
 
 
 def _adapter_in(name: str) -> doors.AdapterFiles | None:

@@ -201,6 +201,8 @@ class Contrast(AbstractTarget):
         those = tuple(map(_choice, self.that if isinstance(self.that, tuple) else (self.that,)))
         if not those:
             raise InputError("contrast takes what is explained and at least one other: contrast(a, b)")
+        if all(that == _choice(self.this) for that in those):
+            raise InputError(f"a contrast needs two different answers, and {self.this!r} is on both sides")
         object.__setattr__(self, "this", _choice(self.this))
         object.__setattr__(self, "that", those[0] if len(those) == 1 else those)
 
@@ -211,6 +213,10 @@ class Contrast(AbstractTarget):
     def terms(self, view: View) -> tuple[list[Term], str]:
         size = _classes(view).shape[-1]
         this, those = class_index(self.this, view, size), [class_index(that, view, size) for that in self.those]
+        if all(that == this for that in those):
+            raise InputError(
+                f"a contrast needs two different answers, and {self.this!r} and {self.those[0]!r} are one class"
+            )
         terms = [Term(p) for p in _places(view, this)]
         terms += [Term(p, -1 / len(those)) for that in those for p in _places(view, that)]
         return terms, f"{view.spell(this)} rather than {', '.join(map(view.spell, those))}"

@@ -188,9 +188,9 @@ class TextAdapter(AbstractAdapter):
                     f"Pass truncate=True to explain the first {self.limit}, or shorten it."
                 )
             encoding = tokenizer(texts[0], second, truncation=True, max_length=self.limit, **options)
-        if not encoding["input_ids"]:
-            raise EmptyInputError("the text is empty: the tokenizer makes no token of it")
         backend = encoding.encodings[0] if getattr(tokenizer, "is_fast", False) else None
+        if not encoding["input_ids"] or (backend is not None and _holds_nothing(backend)):
+            raise EmptyInputError("the text is empty: the tokenizer makes no token of it")
         return self._read(dict(encoding), backend, texts)
 
     def _read(self, encoding: Mapping[str, Any], backend: Any, texts: Sequence[Any]) -> Example:
@@ -222,7 +222,8 @@ class TextAdapter(AbstractAdapter):
         if "attention_mask" in self._accepted:
             cut.setdefault("attention_mask", _cut([[1] * len(row) for row in ids], ids))
         for place, n in enumerate(plain):
-            if ids[place] and (self.limit is None or len(ids[place]) <= self.limit):
+            told = ids[place] and not _holds_nothing(encoding.encodings[place])
+            if told and (self.limit is None or len(ids[place]) <= self.limit):
                 row = {name: rows[place] for name, rows in cut.items()}
                 made[n] = self._example(row, ids[place], encoding.encodings[place], [items[n]])
         return made
@@ -354,6 +355,11 @@ class TextAdapter(AbstractAdapter):
             found = next((i for i in known if i is not None), None)
             self._fills[fill] = int(found) if found is not None else self._pad_id or 0
         return self._fills[fill]
+
+
+def _holds_nothing(backend: Any) -> bool:
+    """Whether all tokens are special and none was written: control characters and the like are left out."""
+    return all(backend.special_tokens_mask) and not any(b > a for a, b in backend.offsets)
 
 
 def _letters(text: str | Sequence[str]) -> int:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import unicodedata
 import weakref
 from bisect import bisect_right
 from collections.abc import Sequence
@@ -76,7 +77,7 @@ def spans_of(tokenizer: Any, ids: Sequence[int], backend: Any, texts: Sequence[s
         return {"names": spell_tokens(tokenizer, ids), "special": special_in(tokenizer, ids)}
     known = _known_of(tokenizer)
     starts, text = _starts(texts)
-    offsets = _offsets(backend, starts)
+    offsets = _with_marks(text, _offsets(backend, starts))
     special = tuple(
         bool(mark) or (i in known.special and not _is_unknown(tokenizer, known, i, text[a:b]))
         for mark, i, (a, b) in zip(backend.special_tokens_mask, ids, offsets, strict=True)
@@ -112,6 +113,18 @@ def _offsets(backend: Any, starts: list[list[int]]) -> tuple[tuple[int, int], ..
     return tuple(
         _offset((int(a), int(b)), starts, s, w) for (a, b), s, w in zip(backend.offsets, sequences, words, strict=True)
     )
+
+
+def _with_marks(text: str, offsets: tuple[tuple[int, int], ...]) -> tuple[tuple[int, int], ...]:
+    """An accent that the tokenizer strips stands with the letter that it is written on."""
+    begins = {a for a, _ in offsets}
+
+    def end(b: int) -> int:
+        while b < len(text) and b not in begins and unicodedata.category(text[b]) == "Mn":
+            b += 1
+        return b
+
+    return tuple((a, end(b)) if b > a else (a, b) for a, b in offsets)
 
 
 def _starts(texts: Sequence[str | Sequence[str]]) -> tuple[list[list[int]], str]:

@@ -164,7 +164,7 @@ class AttributionGraph(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> AttributionGraph:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.AttributionGraph", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:

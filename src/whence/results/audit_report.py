@@ -11,6 +11,9 @@ from whence.results.stored import spelled
 
 __all__ = ["Audit", "AuditRow"]
 
+NAME = 40
+"""Characters that a name has in the table; more where one is longer."""
+
 
 @dataclass(frozen=True)
 class AuditRow:
@@ -72,12 +75,17 @@ class Audit(Drawn):
 
     def __str__(self) -> str:
         lines = [f"{self.model}, recipe {self.recipe}, target {self.target}", str(self.conservation), ""]
-        for title, rows in (("function", self.by_function()), ("layer", self.by_layer())):
-            lines.append(f"{title:<40} {'absorbed':>10} {'leak':>10}  kinds")
-            for row in rows:
-                if abs(row.absorbed) + abs(row.leak) < 1e-6 * max(1.0, abs(self.target_score)):
-                    continue
-                name = row.function or row.layer or "(model)"
-                lines.append(f"{name:<40} {row.absorbed:>+10.4f} {row.leak:>+10.1e}  {', '.join(row.sinks)}")
+        tables = {"function": self._named(self.by_function()), "layer": self._named(self.by_layer())}
+        width = max([NAME, *(len(name) for rows in tables.values() for name, _ in rows)])
+        for title, rows in tables.items():
+            lines.append(f"{title:<{width}} {'absorbed':>10} {'leak':>10}  kinds")
+            for name, row in rows:
+                lines.append(f"{name:<{width}} {row.absorbed:>+10.4f} {row.leak:>+10.1e}  {', '.join(row.sinks)}")
             lines.append("")
         return "\n".join(lines).rstrip()
+
+    def _named(self, rows: list[AuditRow]) -> list[tuple[str, AuditRow]]:
+        """Rows that are not as good as nothing, and what they are called."""
+        least = 1e-6 * max(1.0, abs(self.target_score))
+        kept = [row for row in rows if abs(row.absorbed) + abs(row.leak) >= least]
+        return [(row.function or row.layer or "(model)", row) for row in kept]

@@ -142,7 +142,7 @@ class Citations(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Citations:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.Citations", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:

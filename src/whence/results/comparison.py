@@ -78,7 +78,7 @@ class Comparison(Drawn, Sequence[Explanation]):
     @classmethod
     def load(cls, path: str | Path) -> Comparison:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.Comparison", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:

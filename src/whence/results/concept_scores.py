@@ -197,7 +197,7 @@ class TCAV(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> TCAV:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.results.concept_scores.TCAV", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:

@@ -88,7 +88,7 @@ class Diagnosis(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Diagnosis:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.results.diagnosis.Diagnosis", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __str__(self) -> str:

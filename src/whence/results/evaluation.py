@@ -193,7 +193,7 @@ class Evaluation(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Evaluation:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.results.Evaluation", ".json") as (data, _):
             return files.from_dict(cls, data)
 
     def __rich__(self) -> Any:

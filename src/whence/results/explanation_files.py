@@ -126,6 +126,6 @@ def to_npz(exp: Explanation) -> bytes:
 
 
 def load(cls: type[Explanation], path: str | Path) -> Explanation:
-    with opened(path, ".json", ".npz") as (data, arrays):
+    with opened(path, "whence.Explanation", ".json", ".npz") as (data, arrays):
         image = arrays.pop("image", None)
         return from_dict(cls, {**data, **arrays}, image)

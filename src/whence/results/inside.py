@@ -162,7 +162,7 @@ class Inside(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Inside:
         """Read what `save` wrote as .json or .npz."""
-        with opened(path, ".json", ".npz") as (data, arrays):
+        with opened(path, "whence.Inside", ".json", ".npz") as (data, arrays):
             image = arrays.pop("image", None)
             return cls.from_dict({**data, **_placed(arrays)}, image)
 

@@ -91,7 +91,7 @@ class AttentionMaps(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> AttentionMaps:
         """Read what `save` wrote as .npz."""
-        with opened(path, ".npz") as (meta, arrays):
+        with opened(path, "whence.results.AttentionMaps", ".npz") as (meta, arrays):
             maps, relevance = (_numbered(arrays, name) for name in ("layer", "relevance"))
             if not maps:
                 raise InputError(f"{Path(path).name!r} holds no attention")

@@ -179,7 +179,7 @@ class Pair(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Pair:
         """Read what `save` wrote as .json or .npz."""
-        with opened(path, ".json", ".npz") as (data, arrays):
+        with opened(path, "whence.Pair", ".json", ".npz") as (data, arrays):
             images = {name.removeprefix("image_"): image for name, image in arrays.items() if name != "matrix"}
             return cls.from_dict({**data, **arrays}, images)
 

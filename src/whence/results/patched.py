@@ -180,7 +180,7 @@ class Patching(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Patching:
         """Read what `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.Patching", ".json") as (data, _):
             return cls.from_dict(data)
 
     def __repr__(self) -> str:

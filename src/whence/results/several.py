@@ -44,7 +44,7 @@ class Several(list[T], Drawn, Generic[T]):
     @classmethod
     def load(cls, path: str | Path) -> Several[Explanation]:
         """Read the explanations that `save` wrote as .json."""
-        with opened(path, ".json") as (data, _):
+        with opened(path, "whence.Several", ".json") as (data, _):
             if not isinstance(data, dict) or "several" not in data:
                 raise InputError(
                     "this file holds no list of explanations; read a single one with whence.Explanation.load, those of "

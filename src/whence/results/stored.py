@@ -9,7 +9,7 @@ import io
 import json
 import zipfile
 import zlib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,26 @@ from whence.errors import InputError
 
 __all__ = ["opened", "packed", "refuse_bomb", "spelled"]
 
+KINDS = {
+    "whence.Comparison": {"explanations"},
+    "whence.Several": {"several"},
+    "whence.Trace": {"written", "whole"},
+    "whence.Inside": {"by_token"},
+    "whence.Pair": {"left", "right"},
+    "whence.Patching": {"effects"},
+    "whence.AttributionGraph": {"whence", "nodes"},
+    "whence.Citations": {"statements"},
+    "whence.Recipe": {"linear", "conv"},
+    "whence.results.AttentionMaps": {"decoder_tokens"},
+    "whence.results.Evaluation": {"measured"},
+    "whence.results.concept_scores.TCAV": {"kind", "concept"},
+    "whence.results.diagnosis.Diagnosis": {"sections"},
+    "whence.Explanation": {"scores", "prediction"},
+}
+"""What reads a file back, and the names that only files of its kind have."""
+
+EXACT = (".json", ".npz")
+"""What is read back."""
 META = "meta"
 """Where an .npz has the values."""
 
@@ -45,22 +65,19 @@ def packed(values: Any, arrays: Mapping[str, np.ndarray]) -> bytes:
 
 
 @contextmanager
-def opened(path: str | Path, *kinds: str) -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
-    """The values and the arrays in a file of one of these suffixes.
+def opened(path: str | Path, kind: str, *suffixes: str) -> Iterator[tuple[Any, dict[str, np.ndarray]]]:
+    """The values and the arrays in a file of one of these suffixes, which holds a result of this kind.
 
     What fails in reading it, or in the block, is an `InputError` that names the file.
     """
     path = Path(path)
-    if path.suffix.lower() not in kinds:
-        raise InputError(f"can't read {path.name!r}: save as {' or '.join(kinds)} to load again")
+    if path.suffix.lower() not in EXACT:
+        raise _not_exact(path, suffixes)
     try:
-        if path.suffix.lower() == ".npz":
-            _refuse_bomb(path)
-            with np.load(path, allow_pickle=False) as file:
-                arrays = {name: file[name] for name in file.files}
-            values = json.loads(str(arrays.pop(META)))
-        else:
-            arrays, values = {}, json.loads(path.read_text(encoding="utf-8"))
+        values, arrays = _read(path)
+        _refuse_other(values, kind, path)
+        if path.suffix.lower() not in suffixes:
+            raise _not_exact(path, suffixes)
         yield values, arrays
     except InputError:
         raise
@@ -69,6 +86,27 @@ def opened(path: str | Path, *kinds: str) -> Iterator[tuple[Any, dict[str, np.nd
     except BROKEN as error:
         why = f"{type(error).__name__}: {str(error)[:200]}"
         raise InputError(f"{path.name!r} is damaged, or no result of whence ({why})") from None
+
+
+def _not_exact(path: Path, suffixes: Sequence[str]) -> InputError:
+    return InputError(f"can't read {path.name!r}: save as {' or '.join(suffixes)} to load again")
+
+
+def _read(path: Path) -> tuple[Any, dict[str, np.ndarray]]:
+    if path.suffix.lower() != ".npz":
+        return json.loads(path.read_text(encoding="utf-8")), {}
+    _refuse_bomb(path)
+    with np.load(path, allow_pickle=False) as file:
+        arrays = {name: file[name] for name in file.files}
+    return json.loads(str(arrays.pop(META))), arrays
+
+
+def _refuse_other(values: Any, kind: str, path: Path) -> None:
+    """An error for a file that holds a result of another kind."""
+    held = next((name for name, own in KINDS.items() if isinstance(values, dict) and own <= values.keys()), kind)
+    if held != kind:
+        name = held.rpartition(".")[2]
+        raise InputError(f"{path.name!r} holds another kind of result, {name}: read it with {held}.load")
 
 
 def _refuse_bomb(path: Path) -> None:

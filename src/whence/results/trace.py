@@ -216,7 +216,7 @@ class Trace(Drawn):
     @classmethod
     def load(cls, path: str | Path) -> Trace:
         """Read what `save` wrote as .json or .npz."""
-        with opened(path, ".json", ".npz") as (data, arrays):
+        with opened(path, "whence.Trace", ".json", ".npz") as (data, arrays):
             image = arrays.pop("image", None)
             return cls.from_dict({**data, **arrays}, image)
 

@@ -75,8 +75,9 @@ class Run:
         if self.estimate is not None:
             return str(self.estimate)
         failed = f", {self.failed} of them failed" if self.failed else ""
+        why = f"\nwhence summary {self.out}  says why rows failed" if self.failed else ""
         new = f"{self.fresh} now, in {duration(self.seconds)}, {self.rows_per_second:.1f} rows/s"
-        return f"{self.rows} rows in {self.shards} shards under {self.out}{failed} ({new})"
+        return f"{self.rows} rows in {self.shards} shards under {self.out}{failed} ({new}){why}"
 
 
 def run(
@@ -356,8 +357,6 @@ class _Launch:
             for name, reason in journal.damaged.items():
                 print(f"{name} {reason}: its rows are explained again", file=sys.stderr)
             journal.mend()
-            for name in journal.foreign() if self.manifest.complete else ():
-                print(f"{printable(name)} is of no run here: take it away", file=sys.stderr)
             self.manifest.write(out)
             if self.job.strict and journal.failed:
                 raise InputError(f"{journal.failed} rows failed in an earlier run without --strict: see whence summary")
@@ -366,6 +365,8 @@ class _Launch:
             else:
                 self._refuse_other(journal)
                 meter = Meter(journal.rows, journal.rows, False)
+            for name in journal.foreign():
+                print(f"{printable(name)} is of no run here: take it away", file=sys.stderr)
             return Run(
                 out, journal.rows, journal.failed, len(journal.done), meter.seconds, meter.done - meter.begun_with, True
             )

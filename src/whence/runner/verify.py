@@ -10,7 +10,7 @@ from whence.viz.terminal import printable
 
 __all__ = ["Verification", "verify"]
 
-FOREIGN = "is not in the journal"
+UNKNOWN, FOREIGN = "is not in the journal", "is of no run here"
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class Verification:
         if any(reason != FOREIGN for reason in self.damaged.values()):
             lines.append("the same whence run again explains the other rows anew")
         if FOREIGN in self.damaged.values():
-            lines.append("what is not in the journal is of no run here: take it away")
+            lines.append("take away what is of no run here")
         if not self.complete and not self.damaged:
             lines.append("the run is not complete: type the same whence run again to go on")
         return "\n".join(map(printable, lines))
@@ -52,9 +52,10 @@ def verify(out: str | Path) -> Verification:
     manifest, journal = looked_at(out, whole=True)
     damaged, foreign = dict(journal.damaged), journal.foreign()
     if manifest.complete:
-        damaged |= dict.fromkeys(foreign, FOREIGN)
-        if not damaged and journal.rows != manifest.rows:
+        lacks = journal.rows != manifest.rows
+        if lacks and not damaged:
             damaged[journal.path.name] = f"has {journal.rows} of {manifest.rows} rows"
+        damaged |= dict.fromkeys(foreign, UNKNOWN if lacks else FOREIGN)  # they may be the rows that it lacks
     # before that, a shard may be whole and its line not yet written
     unlisted = 0 if manifest.complete else len(foreign)
     return Verification(journal.out, len(journal.done), journal.rows, manifest.complete, damaged, unlisted)

@@ -5,7 +5,7 @@ That of an explanation is `Explanation.verdict`: pages colour its parts, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from functools import singledispatch
 from typing import Any
 
@@ -52,6 +52,10 @@ def together(names: Sequence[str], last: str = "and") -> str:
     return names[0] if len(names) == 1 else f"{', '.join(names[:-1])} {last} {names[-1]}" if names else ""
 
 
+def _part(largest: float, amounts: Iterable[float]) -> str:
+    return "most of it" if largest > sum(max(amount, 0) for amount in amounts) / 2 else "the largest part"
+
+
 def _quoted(text: str) -> str:
     short = named(text)
     return f"“{short if len(short) <= 40 else short[:39] + '…'}”"
@@ -68,7 +72,7 @@ def _(trace: Trace) -> str:
     order = [n for n in np.argsort(-scores, kind="stable")[:3] if scores[n] > 0 and scores[n] >= scores.max() / 2]
     best = list(dict.fromkeys(_quoted(names[n].strip("“”")) for n in order))
     most = max(held, key=lambda name: held[name]) if held else ""
-    where = f", most of it from {most}" if len(held) > 1 and held[most] > 0 else ""
+    where = f", {_part(held[most], held.values())} from {most}" if len(held) > 1 and held[most] > 0 else ""
     came = f"came mainly from {together(best)}{where}" if best else "came from nothing that it read"
     return f"{_quoted(unmarked(trace))} {came}."
 
@@ -108,7 +112,8 @@ def _(result: Citations) -> str:
     none = [one for one in result.statements if not one.cited]
     best, share = result.top(1)[0] if result.names else ("", 0.0)
     came = f"{percent(1 - result.elsewhere)} of the answer came from the documents" if any(result.documents) else ""
-    came = f"{came}, most of it from {_quoted(best)} ({percent(share)})" if came and len(result.names) > 1 else came
+    part = _part(share, [1 - result.elsewhere])
+    came = f"{came}, {part} from {_quoted(best)} ({percent(share)})" if came and len(result.names) > 1 else came
     if not came:
         return f"No document speaks for this answer: {from_none(result)}."
     less = f"{len(none)} of {len(result.statements)} statements cite none" if none else "every statement cites one"

@@ -89,15 +89,24 @@ def install(app: FastAPI) -> None:
 
 
 def _of_validation(problems: Sequence[Any]) -> ApiError:
-    """The first problem in words. What was sent is not repeated: it may be long, or not text at all."""
-    first = problems[0]
-    places = [p for p in first["loc"][1:] if p not in _VARIANTS and "[" not in str(p)]  # "list[…]": a variant too
-    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in places)
-    name = where.lstrip(".") or "the request"
-    message = f"{name[:80]}: {first['msg']}"
+    """One problem in words. What was sent is not repeated: it may be long, or not text at all.
+
+    Of the problems that the variants of a value have with it, that of the one which read furthest.
+    """
+    first = max(problems, key=lambda problem: len(_places(problem)))
     if first["type"] == "json_invalid":
         return not_json()
-    return ApiError(422, "invalid", message, "See /api/docs for what is expected.")
+    where = "".join(f"[{p}]" if isinstance(p, int) else f".{p}" for p in _places(first)).lstrip(".")
+    if first["type"] in _NO_OBJECT:
+        said = f"{where[:80] or 'the request'} must be a JSON object" + ("" if where else _AS)
+    else:
+        said = f"{where[:80] or 'the request'}: {first['msg'].removeprefix('Value error, ')}"
+    return ApiError(422, "invalid", said, "See /api/docs for what is expected.")
+
+
+def _places(problem: Any) -> list[Any]:
+    """Where it is in the request, without the variants that were tried ("list[…]" is one too)."""
+    return [p for p in problem["loc"][1:] if p not in _VARIANTS and "[" not in str(p)]
 
 
 def not_json() -> ApiError:
@@ -105,3 +114,5 @@ def not_json() -> ApiError:
 
 
 _VARIANTS = ("str", "int", "constrained-str", "constrained-int", "Contrast", "literal['all']", "list")
+_NO_OBJECT = ("model_type", "model_attributes_type", "dict_type")
+_AS = ', as {"model": …, "text": …}'

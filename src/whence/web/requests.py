@@ -4,7 +4,15 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    ValidationError,
+    ValidatorFunctionWrapHandler,
+    WrapValidator,
+)
 
 __all__ = [
     "AttentionRequest",
@@ -29,10 +37,11 @@ __all__ = [
 ]
 
 
-def _whole(text: str) -> str:
+def _whole(text: Any) -> Any:
     """JSON can spell half a character, a lone surrogate, that no tokenizer reads and no answer could repeat."""
     try:
-        text.encode()
+        if isinstance(text, str):
+            text.encode()
     except UnicodeEncodeError:
         raise ValueError("there is half a character (a lone surrogate) in the text") from None
     return text
@@ -43,7 +52,41 @@ def _integer(number: Any) -> Any:
     return int(number) if isinstance(number, float) and number.is_integer() else number
 
 
-Whole = AfterValidator(_whole)
+def _or_why(kinds: str) -> WrapValidator:
+    """In place of what each variant of a target says of what is none of them: what is wrong, and what may be sent."""
+
+    def check(given: Any, read: ValidatorFunctionWrapHandler) -> Any:
+        try:
+            return read(given)
+        except ValidationError as error:
+            raise ValueError(f"{_fault(given, error)}; send {kinds}") from None
+
+    return WrapValidator(check)
+
+
+def _fault(given: Any, error: ValidationError) -> str:
+    problems = error.errors(include_url=False, include_input=False)
+    if isinstance(given, str):
+        return problems[0]["msg"].removeprefix("Value error, ")
+    if isinstance(given, (int, float)) and not isinstance(given, bool):
+        return f"a class number is a whole number from 0 to {MOST:,}"
+    if isinstance(given, dict):
+        kind = "WrittenBody" if "written" in given else "ContrastBody"
+        lacking = [p["loc"][1] for p in problems if p["type"] == "missing" and p["loc"][0] == kind]
+        return f'"{lacking[0]}" is missing' if lacking else "the object has other names, or values of another kind"
+    return "this is no text, no number and no object"
+
+
+def _all_or_some(given: Any) -> Any:
+    if given is None or given == "all" or isinstance(given, list):
+        return given
+    raise ValueError(f'send null, "all", or a list of targets: {TARGETS}')
+
+
+MOST = 10_000_000
+TARGET = 'a label, a class number or {"this": …, "that": …}'
+TARGETS = f'{TARGET}, of a continuation also {{"written": …}}'
+Whole = BeforeValidator(_whole)
 Integer = BeforeValidator(_integer)
 Text = Annotated[str, Whole]
 Name = Annotated[str, Field(min_length=1, max_length=200), Whole]
@@ -56,7 +99,7 @@ FORMATS = "svg, png, pdf and tex are for papers, html is a report, txt is plain,
 MESSAGES = 32
 """Of a conversation."""
 Label = Annotated[Name, Field(description="A label of the model, or a token.")]
-ClassNumber = Annotated[int, Field(ge=0, le=10_000_000, description="Number of a class, or id of a token."), Integer]
+ClassNumber = Annotated[int, Field(ge=0, le=MOST, description="Number of a class, or id of a token."), Integer]
 Method = Annotated[Name, Field(description="A name from /api/info.", examples=["lrp"])]
 
 
@@ -88,6 +131,11 @@ class ContrastBody(_Request):
 
     this: Label | ClassNumber = Field(examples=["positive"])
     that: Label | ClassNumber = Field(examples=["negative"])
+
+
+Target = Annotated[Label | ClassNumber | ContrastBody, _or_why(TARGET)]
+AnyTarget = Annotated[Label | ClassNumber | ContrastBody | WrittenBody, _or_why(TARGETS)]
+Targets = Annotated[Literal["all"] | list[AnyTarget] | None, BeforeValidator(_all_or_some)]
 
 
 class InputRequest(_Request):
@@ -133,7 +181,7 @@ class ExplainRequest(InputRequest):
     methods: list[Method] = Field(
         default=["lrp"], min_length=1, description="Names from /api/info.", examples=[["lrp", "gi"]]
     )
-    targets: Literal["all"] | list[Label | ClassNumber | ContrastBody | WrittenBody] | None = Field(
+    targets: Targets = Field(
         default=None,
         description='null: what the model predicts; "all": its likeliest classes; or a list of labels, class numbers '
         "and contrasts {this, that}; of a continuation also {written, than}: one of its tokens.",
@@ -277,7 +325,7 @@ class RemoveRequest(InputRequest):
         }
     )
 
-    target: Label | ClassNumber | ContrastBody | None = Field(
+    target: Target | None = Field(
         default=None, description="What is explained; null: what the model predicts of the whole input."
     )
     removed: list[Annotated[int, Field(ge=0, le=10_000_000), Integer]] = Field(
