@@ -48,8 +48,9 @@ class Shap(AbstractMethod):
     """The most masked inputs per example. Groups that are not split by then share their credit equally."""
     fixed_context: Literal[0, 1] | None = 1
     """What a group appears beside: everything else (1), nothing (0), or the mean of both at every split (None: Owen
-    values proper, for about features² forwards). With 0 and 1, what two halves only do together is shared equally
-    over the features of both."""
+    values proper, for about features² forwards, as `shap` does by default). With 0 and 1, what two halves only do
+    together is shared equally over the features of both: of a text that says the same twice all words score alike,
+    and None tells them apart."""
     fill: str = "mask"
     """What comes instead of a feature: the tokenizer's `mask`, `unk` or `pad` token, or nothing, `delete`; in images
     `black`, the `mean` colour or `zero`. A tokenizer without a mask token uses unk, pad or eos, in that order."""
