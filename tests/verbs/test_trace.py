@@ -396,7 +396,7 @@ def test_saved_and_loaded(lm, tmp_path, suffix):
     assert again.to_dict() == trace.to_dict()
     np.testing.assert_array_equal(again.span(1, 3).scores, trace.span(1, 3).scores)
     other = whence.explain(lm, PROMPT).save(tmp_path / "e.json")
-    with pytest.raises(whence.WhenceError, match="no trace"):
+    with pytest.raises(whence.WhenceError, match=r"Explanation: read it with whence\.Explanation\.load"):
         whence.Trace.load(other)
 
 
