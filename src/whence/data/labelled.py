@@ -76,7 +76,7 @@ def labelled(data: Any, classes: Iterable[str] = (), *, sounds: bool = False) ->
     if sounds:
         data = [_sound(item, max(SLOWEST, len(known))) for item in data]
     data = list(data)
-    _refuse_other_labels(data, named)
+    _refuse_other_labels(data, named, known)
     made = [_row(item, known) for item in data]
     if not made:
         raise EmptyInputError("the data set is empty")
@@ -170,15 +170,16 @@ def _is_label(value: Any, classes: set[str]) -> bool:
     return word in classes or (word.isdecimal() and len(word) < 10 and int(word) < len(classes))
 
 
-def _refuse_other_labels(data: list[Any], classes: tuple[str, ...]) -> None:
+def _refuse_other_labels(data: list[Any], classes: tuple[str, ...], known: set[str]) -> None:
     """Where the second text of every pair is one word, and some are no classes, they are labels of another kind."""
     pairs = [item for item in data if isinstance(item, tuple) and len(item) == 2 and isinstance(item[0], str)]
     words = [second for _, second in pairs if isinstance(second, str)]
-    other = next((word for word in words if not _is_label(word, {name.lower() for name in classes})), None)
+    other = next((word for word in words if not _is_label(word, known)), None)
     if classes and other is not None and all(len(word.split()) < 2 for word in words):
+        more = " …" if len(classes) > SHOWN else ""
         raise InputError(
-            f"unknown label {other!r}: the classes are {', '.join(map(repr, classes[:SHOWN]))}"
-            f"{' …' if len(classes) > SHOWN else ''}. Two texts of one input are {{'text': …, 'text_pair': …}}"
+            f"unknown label {other!r}: the classes are {', '.join(map(repr, classes[:SHOWN]))}{more}. "
+            "Two texts of one input are {'text': …, 'text_pair': …}"
         )
 
 
